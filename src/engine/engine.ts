@@ -1,0 +1,88 @@
+// What the gateway asks of an inference engine, and what it gets back. Adapters translate between this and one
+// engine's HTTP; they know nothing of rollouts, ledgers or clients' dialects.
+import type { Message, WeightVersionSpan } from "../lineage/call.ts";
+
+export interface EngineRequest {
+  /**
+   * A Chat Completions body: the client's own fields as they came, with what the operator pinned already in place.
+   * The adapter adds what capture needs (ids, log-probs, usage).
+   */
+  readonly body: Readonly<Record<string, unknown>>;
+  readonly stream: boolean;
+  /** Aborted when the client goes away or the call's deadline passes. The engine must see the close. */
+  readonly signal: AbortSignal;
+  /**
+   * Called with each chunk in order while streaming. A promise that it returns is waited for before more is read:
+   * that is the back-pressure of a slow client.
+   */
+  readonly onChunk?: (chunk: EngineChunk) => void | Promise<void>;
+}
+
+/** One `chat.completion.chunk` as the engine sent it, with what capture added taken out. */
+export interface EngineChunk {
+  /** The chunk without token ids; `choices[].logprobs` as the engine gave them. */
+  readonly json: Readonly<Record<string, unknown>>;
+  /** Log-probs of the chunk are in `json` only because capture asked; drop them for a client that did not. */
+  readonly terminal: boolean;
+}
+
+export interface EngineChoice {
+  readonly index: number;
+  readonly tokenIds: Uint32Array;
+  /** As told by the engine, one a token where it tells the truth; NaN where a value could not be read. */
+  readonly logprobs: Float32Array;
+  /** The assistant message, whole or joined from its deltas. */
+  readonly message: Message;
+  readonly finishReason: string | null;
+  /** Empty where the engine does not tell. */
+  readonly weightVersions: readonly WeightVersionSpan[];
+  /** Why these tokens must not train (completeness.ts); null for a complete answer. */
+  readonly untrainable: string | null;
+}
+
+export interface EngineReply {
+  /**
+   * - `complete`: a terminal event or whole body was seen
+   * - `aborted`: the signal fired; `choices` hold what was sampled until then
+   * - `broken`: the engine's answer ended early or could not be read; `error` says how
+   */
+  readonly ending: "complete" | "aborted" | "broken";
+  readonly error: Error | null;
+  /** Null where the engine told none. */
+  readonly promptTokenIds: Uint32Array | null;
+  readonly choices: readonly EngineChoice[];
+  readonly usage: Readonly<Record<string, unknown>> | null;
+  /** The whole `chat.completion` body without token ids where nothing was streamed; null for a stream. */
+  readonly json: Readonly<Record<string, unknown>> | null;
+}
+
+export interface EngineModel {
+  readonly id: string;
+  readonly maxModelLength: number | null;
+}
+
+export interface Engine {
+  readonly kind: "vllm" | "stand-in" | "llama.cpp" | "sglang" | "openai";
+  readonly url: string;
+  /** Which log-probs it tells: `raw` (before temperature and filters), `processed`, or null where not known. */
+  readonly logprobsMode: "raw" | "processed" | null;
+
+  /**
+   * Asks for a chat completion. Throws a CoppiceError (`engine_unreachable`, `engine_timeout`, `engine_error` with the
+   * engine's own status and message) where nothing was sampled; once an answer has begun, it returns what there is.
+   */
+  chat(request: EngineRequest): Promise<EngineReply>;
+
+  models(signal?: AbortSignal): Promise<readonly EngineModel[]>;
+
+  /** Text of the ids; null where the engine cannot tell. Never throws. */
+  detokenize(ids: Uint32Array, signal?: AbortSignal): Promise<string | null>;
+
+  /**
+   * Log-prob of each id given those before it, NaN for the first. Throws `engine_error` where the engine has no prompt
+   * log-probs.
+   */
+  rescore(ids: Uint32Array, signal?: AbortSignal): Promise<Float32Array>;
+
+  close(): Promise<void>;
+}

@@ -1,0 +1,155 @@
+// What a ledger keeps and promises, as whole verbs; sqlite-ledger.ts is the embedded default. Every ledger passes
+// testing/contract.ts. A ledger stores facts and counts; it does not find parents, select or build rows.
+//
+// Promises:
+// - `settle` resolves when the call is on disk; settles that arrive together share one sync.
+// - `admit` outlives the process (not the machine): no sync of its own.
+// - One count per rollout attempt orders admissions and settles: 1, 2, 3 ... without gaps.
+// - A call that a dead process admitted and never settled reads as `unknown`.
+// - What a sealed or swept attempt receives later goes to its late bin and changes nothing else.
+import type { CallClass, CallId, Call, CallSummary, RolloutId } from "../lineage/call.ts";
+import type { PendingCall } from "../lineage/record-digest.ts";
+import type { Outcome } from "../selection/outcome.ts";
+
+export interface OpenRollout {
+  readonly rolloutId: RolloutId;
+  /** Null: the newest attempt if it is open, the first if there is none. A number above the newest begins a new one. */
+  readonly attempt: number | null;
+  readonly groupId: string | null;
+  readonly groupSize: number | null;
+  readonly generationIndex: number | null;
+  /** Settings that win over what the agent sends. */
+  readonly sampling: Readonly<Record<string, unknown>> | null;
+  /** Milliseconds since the epoch at which the rollout is refused with `deadline`. */
+  readonly deadlineAt: number | null;
+  readonly tags: Readonly<Record<string, string>> | null;
+  readonly openedAt: number;
+}
+
+export type RolloutState = "open" | "sealed" | "swept";
+
+export interface CallCounts {
+  readonly admitted: number;
+  readonly committed: number;
+  readonly failed: number;
+  readonly aborted: number;
+  readonly unknown: number;
+  readonly late: number;
+}
+
+export interface Rollout {
+  readonly rolloutId: RolloutId;
+  readonly attempt: number;
+  readonly state: RolloutState;
+  readonly groupId: string | null;
+  readonly groupSize: number | null;
+  readonly generationIndex: number | null;
+  readonly sampling: Readonly<Record<string, unknown>> | null;
+  readonly deadlineAt: number | null;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly openedAt: number;
+  readonly sealedAt: number | null;
+  readonly outcome: Outcome | null;
+  /** The weight version that the ledger had when the rollout was opened. */
+  readonly weightVersion: string | null;
+  readonly counts: CallCounts;
+}
+
+export interface Admission {
+  readonly rolloutId: RolloutId;
+  readonly callId: CallId;
+  readonly responseId: string | null;
+  readonly admittedAt: number;
+  readonly agent: string | null;
+  readonly class: CallClass | null;
+}
+
+export interface Admitted {
+  readonly callId: CallId;
+  readonly attempt: number;
+  readonly admittedOrder: number;
+  /** The rollout is sealed or swept: the call is answered and its record goes to the late bin. */
+  readonly late: boolean;
+  readonly sampling: Readonly<Record<string, unknown>> | null;
+  readonly deadlineAt: number | null;
+  /** The weight version at the rollout's start. */
+  readonly rolloutWeightVersion: string | null;
+}
+
+export interface Settled {
+  readonly call: Call;
+  /** The attempt was sealed, swept or deleted meanwhile: the record stands in the late bin. */
+  readonly late: boolean;
+}
+
+export interface AttemptKey {
+  readonly rolloutId: RolloutId;
+  /** Null: the newest. */
+  readonly attempt: number | null;
+}
+
+export interface RolloutFilter {
+  readonly groupId?: string;
+  readonly state?: RolloutState;
+  readonly limit?: number;
+}
+
+export interface Ledger {
+  /** Where it is, for people; without secrets. */
+  readonly location: string;
+
+  /**
+   * Opens a rollout or says that it is open already with the same fields (the first words stand; a field that was
+   * null may be filled in). Throws `conflict` where fields differ, where group and index belong to another rollout,
+   * or where the attempt asked for is older than the newest; `conflict` too for a sealed or swept newest attempt
+   * when no newer attempt is asked for.
+   */
+  open(request: OpenRollout): Promise<Rollout>;
+
+  /** Records that the engine is about to be asked. Opens a rollout that was never opened. In list order. */
+  admit(admissions: readonly Admission[]): Promise<readonly Admitted[]>;
+
+  /**
+   * Settles an admitted call: gives its place in the count and its digest, and resolves when that is on disk.
+   * A call that was settled already (sealed while in flight) or whose attempt is gone goes to the late bin.
+   */
+  settle(call: PendingCall): Promise<Settled>;
+
+  /**
+   * Seals the newest attempt with its outcome. In-flight calls become `aborted` with detail `sealed`. The same outcome
+   * again is fine; a missing reward, group or index may be added once; anything else is a `conflict` and the first
+   * stands. Throws `not_found` for a rollout that nobody opened and `conflict` for a swept one, or where group and
+   * index belong to another rollout.
+   */
+  seal(outcome: Outcome, sealedAt: number): Promise<Rollout>;
+
+  /** Null where no such rollout or attempt was ever opened. A swept one is still told, without its calls. */
+  rollout(key: AttemptKey): Promise<Rollout | null>;
+
+  /** Newest attempts, oldest opened first. */
+  rollouts(filter: RolloutFilter): Promise<readonly Rollout[]>;
+
+  /** Settled and admitted calls with a place in the count after `sinceOrder`, without payload, late ones left out. */
+  summaries(key: AttemptKey, sinceOrder: number): Promise<readonly CallSummary[]>;
+
+  /** All calls of the attempt in order of admission, late ones left out. */
+  calls(key: AttemptKey): Promise<readonly Call[]>;
+
+  call(callId: CallId): Promise<Call | null>;
+
+  /** The late bin of one attempt. */
+  lateCalls(key: AttemptKey): Promise<readonly Call[]>;
+
+  /** Prompt and generated ids of one call, joined from its ancestors. Null where it has none. */
+  sequence(callId: CallId): Promise<Uint32Array | null>;
+
+  /** Deletes the attempt's calls, the late bin too; the rollout stays known as `swept`. False where it is not there. */
+  sweep(key: AttemptKey): Promise<boolean>;
+
+  setWeightVersion(version: string): Promise<void>;
+  /** Null until the trainer has told one. */
+  weightVersion(): Promise<string | null>;
+
+  /** Waits for what is under way, then lets go of the file or the connections. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,194 @@
+// From what was captured of one call to the record that is kept: who its parent is, what it carries beyond it, and,
+// for a root, why it is one. The same code makes the records of the gateway and of a trace.
+// It is not responsible for orders (the ledger counts) nor for reading tokens of earlier calls (the caller does,
+// and only to describe a drift).
+import {
+  standsInForest,
+  type Call,
+  type CallId,
+  type CallSummary,
+  type Message,
+  type RootReason,
+} from "./call.ts";
+import { digestMessages, extendMessages, NO_MESSAGES } from "./message.ts";
+import type { PendingCall } from "./record-digest.ts";
+import { addressOf, extendSequence, fingerprintOf, SequenceIndex, type ParentFound } from "./sequence.ts";
+
+/** One call as the gateway or a trace knows it, before its place in the forest is known. */
+export interface CapturedCall extends Pick<
+  Call,
+  | "rolloutId"
+  | "attempt"
+  | "callId"
+  | "responseId"
+  | "status"
+  | "statusDetail"
+  | "admittedOrder"
+  | "admittedAt"
+  | "settledAt"
+  | "namedParent"
+  | "generatedTokenIds"
+  | "generatedLogprobs"
+  | "mediaDigests"
+  | "finishReason"
+  | "untrainable"
+  | "weightVersions"
+  | "way"
+  | "notes"
+  | "sampling"
+  | "logprobsMode"
+  | "agent"
+  | "class"
+  | "answer"
+> {
+  /** Null where the engine told none: the call is then kept without a place in the forest. */
+  readonly promptTokenIds: Uint32Array | null;
+  /** The whole request's messages; null where they are not known or not kept. */
+  readonly messages: readonly Message[] | null;
+}
+
+/** Why a call is a root, before a drift's tokens are looked at. */
+export type RootKind =
+  | Exclude<RootReason, { readonly kind: "drift" }>
+  | { readonly kind: "drift"; readonly followed: CallSummary };
+
+export interface Lineage {
+  readonly found: ParentFound<CallSummary> | null;
+  /** Null for a call with a parent, for the first root, and where the prompt's ids are not known. */
+  readonly root: RootKind | null;
+  /** Digest of the request's messages up to and including each. */
+  readonly messageDigests: readonly string[];
+}
+
+/** All settled calls of one rollout attempt, as far as lineage needs them. */
+export class RolloutIndex {
+  readonly #sequences = new SequenceIndex<CallSummary>();
+  readonly #byHistory = new Map<string, CallSummary[]>();
+  readonly #rootByRequest = new Map<string, CallId>();
+  readonly #agents = new Set<string | null>();
+  #roots = 0;
+
+  add(call: CallSummary): void {
+    if (!standsInForest(call)) return;
+    this.#sequences.add(call);
+    this.#agents.add(call.agent);
+    if (call.historyDigest !== null && call.generatedLength > 0) {
+      const same = this.#byHistory.get(call.historyDigest);
+      if (same === undefined) this.#byHistory.set(call.historyDigest, [call]);
+      else same.push(call);
+    }
+    if (call.parentCallId !== null) return;
+    this.#roots += 1;
+    if (call.requestDigest !== null && !this.#rootByRequest.has(call.requestDigest)) {
+      this.#rootByRequest.set(call.requestDigest, call.callId);
+    }
+  }
+
+  /** Where the captured call stands among the calls added so far. */
+  place(captured: CapturedCall): Lineage {
+    const messageDigests = captured.messages === null ? [] : digestMessages(captured.messages);
+    if (captured.promptTokenIds === null) return { found: null, root: null, messageDigests };
+    const found = this.#sequences.find({
+      prompt: captured.promptTokenIds,
+      mediaDigests: captured.mediaDigests,
+      admittedOrder: captured.admittedOrder,
+      namedParent: captured.namedParent,
+    });
+    const root = found.parent === null ? this.#whyRoot(captured, messageDigests) : null;
+    return { found, root, messageDigests };
+  }
+
+  /** The latest call whose messages and answer the request goes on from, by meaning, longest first. */
+  followedBy(messageDigests: readonly string[], admittedOrder: number): CallSummary | null {
+    for (let index = messageDigests.length - 1; index > 0; index--) {
+      const calls = this.#byHistory.get(messageDigests[index] as string);
+      const call = calls?.findLast((candidate) => (candidate.settledOrder as number) < admittedOrder);
+      if (call !== undefined) return call;
+    }
+    return null;
+  }
+
+  #whyRoot(captured: CapturedCall, messageDigests: readonly string[]): RootKind | null {
+    if (this.#roots === 0) return null;
+    const followed = this.followedBy(messageDigests, captured.admittedOrder);
+    if (followed !== null) return { kind: "drift", followed };
+    if (!this.#agents.has(captured.agent)) return { kind: "other_agent" };
+    if (captured.messages === null) return { kind: "unknown" };
+    const rootCallId = this.#rootByRequest.get(messageDigests.at(-1) ?? NO_MESSAGES);
+    return rootCallId === undefined ? { kind: "rewrite" } : { kind: "asked_again", rootCallId };
+  }
+}
+
+/** First index at which a prompt leaves the sequence it should have gone on from, in tokens. */
+export function firstDifference(expected: Uint32Array, actual: Uint32Array): number {
+  const end = Math.min(expected.length, actual.length);
+  let index = 0;
+  while (index < end && expected[index] === actual[index]) index += 1;
+  return index;
+}
+
+/** The record of a captured call; a drift must have been described by then. */
+export function recordCall(
+  captured: CapturedCall,
+  lineage: Lineage,
+  rootReason: RootReason | null,
+  options: { readonly tokensOnly?: boolean } = {},
+): PendingCall {
+  const { promptTokenIds: _prompt, messages, answer, ...kept } = captured;
+  const parent = lineage.found?.parent ?? null;
+  const requestDigest = messages === null ? null : (lineage.messageDigests.at(-1) ?? NO_MESSAGES);
+  const place = placeOf(captured, lineage);
+  const messagesFrom = options.tokensOnly === true ? 0 : storedMessagesFrom(parent, lineage.messageDigests);
+  return {
+    ...kept,
+    ...place,
+    parentCallId: parent?.callId ?? null,
+    namedParentMisfit: lineage.found?.namedParentMisfit ?? captured.namedParent !== null,
+    rootReason,
+    generatedLength: captured.generatedTokenIds.length,
+    requestDigest,
+    historyDigest: requestDigest === null || answer === null ? null : extendMessages(requestDigest, answer),
+    messageCount: messages?.length ?? 0,
+    messagesFrom,
+    messages: options.tokensOnly === true ? null : (messages?.slice(messagesFrom) ?? null),
+    answer: options.tokensOnly === true ? null : answer,
+  };
+}
+
+function placeOf(
+  captured: CapturedCall,
+  { found }: Lineage,
+): Pick<PendingCall, "carriedTokenIds" | "carriedLength" | "sequenceLength" | "address" | "fingerprint"> {
+  if (captured.promptTokenIds === null || found === null) {
+    const none = new Uint32Array();
+    return { carriedTokenIds: none, carriedLength: 0, sequenceLength: 0, address: null, fingerprint: 0 };
+  }
+  const end = extendSequence(found.promptState, captured.generatedTokenIds);
+  const carriedTokenIds = captured.promptTokenIds.slice(found.parent?.sequenceLength ?? 0);
+  return {
+    carriedTokenIds,
+    carriedLength: carriedTokenIds.length,
+    sequenceLength: end.length,
+    address: addressOf(end, captured.mediaDigests),
+    fingerprint: fingerprintOf(end),
+  };
+}
+
+/** Messages that the parent already has, its answer included, are not stored again. */
+function storedMessagesFrom(parent: CallSummary | null, digests: readonly string[]): number {
+  if (parent === null) return 0;
+  if (parent.historyDigest !== null && digests[parent.messageCount] === parent.historyDigest) {
+    return parent.messageCount + 1;
+  }
+  const sameRequest = parent.messageCount > 0 && digests[parent.messageCount - 1] === parent.requestDigest;
+  return sameRequest ? parent.messageCount : 0;
+}
+
+/** The record of a call that was admitted and came to nothing: failed, or unknown after a crash. */
+export function recordUnanswered(captured: CapturedCall): PendingCall {
+  return recordCall(
+    { ...captured, promptTokenIds: null },
+    new RolloutIndex().place({ ...captured, promptTokenIds: null }),
+    null,
+  );
+}

@@ -1,0 +1,223 @@
+// Token sequences: their bytes, addresses and fingerprints, and the search for a call's parent among the sequences
+// recorded before it. One pass over the prompt whatever the number of calls: two 32-bit rolling fingerprints pick a
+// candidate, SHA-256 confirms the one hit. Which calls may be candidates is the caller's word (`admittedBefore`).
+import { createHash, type Hash } from "node:crypto";
+import { endianness } from "node:os";
+import type { CallId, SequenceAddress } from "./call.ts";
+
+const LITTLE_ENDIAN = endianness() === "LE";
+
+/** The ids as unsigned 32-bit little-endian bytes; a view, not a copy, on little-endian machines. */
+export function tokenBytes(ids: Uint32Array): Buffer {
+  const bytes = Buffer.from(ids.buffer, ids.byteOffset, ids.byteLength);
+  return LITTLE_ENDIAN ? bytes : Buffer.from(bytes).swap32();
+}
+
+/** The log-probs as IEEE 754 binary32 little-endian bytes. */
+export function logprobBytes(logprobs: Float32Array): Buffer {
+  const bytes = Buffer.from(logprobs.buffer, logprobs.byteOffset, logprobs.byteLength);
+  return LITTLE_ENDIAN ? bytes : Buffer.from(bytes).swap32();
+}
+
+/** The inverse of `tokenBytes`. Copies, so that the result is aligned and owns its memory. */
+export function tokensFromBytes(bytes: Uint8Array): Uint32Array {
+  return new Uint32Array(aligned(bytes));
+}
+
+/** The inverse of `logprobBytes`. */
+export function logprobsFromBytes(bytes: Uint8Array): Float32Array {
+  return new Float32Array(aligned(bytes));
+}
+
+function aligned(bytes: Uint8Array): ArrayBuffer {
+  if (bytes.byteLength % 4 !== 0) {
+    throw new RangeError(`${bytes.byteLength} bytes are not a whole number of 32-bit values`);
+  }
+  const copy = new Uint8Array(bytes);
+  if (!LITTLE_ENDIAN) Buffer.from(copy.buffer).swap32();
+  return copy.buffer;
+}
+
+/** Two 32-bit rolling fingerprints of a sequence's ids, in the order of the ids. */
+export interface Fingerprint {
+  readonly a: number;
+  readonly b: number;
+}
+
+const EMPTY: Fingerprint = { a: 0x811c9dc5 | 0, b: 0x2545f491 | 0 };
+
+function extendFingerprint(from: Fingerprint, ids: Uint32Array, start: number, end: number): Fingerprint {
+  let { a, b } = from;
+  for (let i = start; i < end; i++) {
+    const id = ids[i] as number;
+    a = Math.imul(a ^ id, 0x9e3779b1);
+    a ^= a >>> 15;
+    b = Math.imul(b + id, 0x85ebca6b);
+    b ^= b >>> 13;
+  }
+  return { a, b };
+}
+
+/** 53 of the 64 bits, so that it is one exact number. */
+function fingerprintKey({ a, b }: Fingerprint): number {
+  return (a >>> 0) * 0x200000 + (b >>> 11);
+}
+
+/** A running hash of a sequence, from which a longer one goes on. */
+export interface SequenceState {
+  readonly hash: Hash;
+  readonly fingerprint: Fingerprint;
+  readonly length: number;
+}
+
+export function emptySequence(): SequenceState {
+  return { hash: createHash("sha256"), fingerprint: EMPTY, length: 0 };
+}
+
+/** The state after `ids` are appended. The given state stays usable: its hash is copied (about 2 microseconds). */
+export function extendSequence(state: SequenceState, ids: Uint32Array): SequenceState {
+  return {
+    hash: state.hash.copy().update(tokenBytes(ids)),
+    fingerprint: extendFingerprint(state.fingerprint, ids, 0, ids.length),
+    length: state.length + ids.length,
+  };
+}
+
+/**
+ * The address of the sequence that the state stands at: `{length}-{SHA-256, hex}`. With media, the second part is
+ * the SHA-256 of the ids' digest and each media digest with its length, so that equal ids under other images differ.
+ */
+export function addressOf(state: SequenceState, mediaDigests: readonly string[]): SequenceAddress {
+  return formatAddress(state.hash.copy().digest(), state.length, mediaDigests);
+}
+
+function formatAddress(ids: Buffer, length: number, mediaDigests: readonly string[]): SequenceAddress {
+  if (mediaDigests.length === 0) return `${length}-${ids.toString("hex")}` as SequenceAddress;
+  const hash = createHash("sha256").update(ids);
+  for (const media of mediaDigests) hash.update(`${Buffer.byteLength(media)}:${media}`);
+  return `${length}-${hash.digest("hex")}` as SequenceAddress;
+}
+
+export function fingerprintOf(state: SequenceState): number {
+  return fingerprintKey(state.fingerprint);
+}
+
+/** What the search needs of an earlier call. */
+export interface Candidate {
+  readonly callId: CallId;
+  readonly responseId: string | null;
+  readonly settledOrder: number | null;
+  readonly sequenceLength: number;
+  readonly generatedLength: number;
+  readonly address: SequenceAddress | null;
+  readonly fingerprint: number;
+  readonly mediaDigests: readonly string[];
+}
+
+export interface ParentQuery {
+  readonly prompt: Uint32Array;
+  readonly mediaDigests: readonly string[];
+  /** The call's own admission; only candidates that settled before it can be its parent. */
+  readonly admittedOrder: number;
+  /** The parent as the client named it: a call id or a response id. */
+  readonly namedParent: string | null;
+}
+
+export interface ParentFound<C extends Candidate> {
+  readonly parent: C | null;
+  /** A parent was named and did not fit, or is not known. */
+  readonly namedParentMisfit: boolean;
+  /** The state at the end of the prompt: go on from it with what is generated. */
+  readonly promptState: SequenceState;
+}
+
+/**
+ * The recorded sequences of one rollout, by length and fingerprint. `add` is O(log n), `find` reads the prompt once:
+ * O(prompt + lengths not longer than it).
+ */
+export class SequenceIndex<C extends Candidate> {
+  readonly #byLength = new Map<number, Map<number, C[]>>();
+  readonly #byId = new Map<string, C>();
+  /** Distinct lengths, ascending. */
+  readonly #lengths: number[] = [];
+
+  /** Calls that generated nothing, or whose sequence is not known, are nobody's parent and are left out. */
+  add(call: C): void {
+    if (call.address === null || call.generatedLength === 0 || call.settledOrder === null) return;
+    let calls = this.#byLength.get(call.sequenceLength);
+    if (calls === undefined) {
+      this.#byLength.set(call.sequenceLength, (calls = new Map()));
+      this.#lengths.splice(lowerBound(this.#lengths, call.sequenceLength), 0, call.sequenceLength);
+    }
+    const same = calls.get(call.fingerprint);
+    if (same === undefined) calls.set(call.fingerprint, [call]);
+    else same.push(call);
+    this.#byId.set(call.callId, call);
+    if (call.responseId !== null) this.#byId.set(call.responseId, call);
+  }
+
+  find(query: ParentQuery): ParentFound<C> {
+    const { prompt, mediaDigests, admittedOrder, namedParent } = query;
+    const named = namedParent === null ? undefined : this.#byId.get(namedParent);
+    const picked: { readonly candidates: readonly C[]; readonly length: number }[] = [];
+    let fingerprint = EMPTY;
+    let at = 0;
+    for (const length of this.#lengths) {
+      if (length > prompt.length) break;
+      fingerprint = extendFingerprint(fingerprint, prompt, at, length);
+      at = length;
+      const hits = this.#byLength.get(length)?.get(fingerprintKey(fingerprint));
+      if (hits !== undefined) picked.push({ candidates: hits, length });
+    }
+    fingerprint = extendFingerprint(fingerprint, prompt, at, prompt.length);
+
+    const fits = (call: C): boolean =>
+      (call.settledOrder as number) < admittedOrder && isPrefix(call.mediaDigests, mediaDigests);
+    // Longest first, then latest settled; a named one that was picked goes before all.
+    const ordered = picked
+      .reverse()
+      .flatMap(({ candidates }) => candidates.filter(fits).sort(laterFirst))
+      .sort((x, y) => Number(y === named) - Number(x === named));
+
+    let hash = createHash("sha256");
+    let hashed = 0;
+    let parent: C | null = null;
+    for (const call of ordered) {
+      if (hashed > call.sequenceLength) {
+        hash = createHash("sha256");
+        hashed = 0;
+      }
+      hash.update(tokenBytes(prompt.subarray(hashed, call.sequenceLength)));
+      hashed = call.sequenceLength;
+      if (formatAddress(hash.copy().digest(), hashed, call.mediaDigests) === call.address) {
+        parent = call;
+        break;
+      }
+    }
+    hash.update(tokenBytes(prompt.subarray(hashed)));
+    return {
+      parent,
+      namedParentMisfit: namedParent !== null && (parent === null || parent !== named),
+      promptState: { hash, fingerprint, length: prompt.length },
+    };
+  }
+}
+
+function laterFirst(x: Candidate, y: Candidate): number {
+  return (y.settledOrder as number) - (x.settledOrder as number);
+}
+
+export function isPrefix(start: readonly string[], whole: readonly string[]): boolean {
+  return start.length <= whole.length && start.every((entry, index) => entry === whole[index]);
+}
+
+function lowerBound(sorted: readonly number[], value: number): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((sorted[middle] as number) < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
