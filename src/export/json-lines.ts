@@ -9,12 +9,14 @@ export function formatDouble(value: number | null): string {
   return withPoint(Object.is(value, -0) ? "-0" : String(value));
 }
 
+const SMALLEST_NORMAL = 2 ** -126;
+
 /** The shortest decimal that rounds to the same float32. Values that JSON cannot hold become `null`. */
 export function formatFloat32(value: number): string {
   if (!Number.isFinite(value)) return "null";
   if (value === 0) return Object.is(value, -0) ? "-0.0" : "0.0";
-  // Six digits always survive a float32, so a shorter form shows itself here as trailing zeros.
-  for (let digits = 6; digits < 9; digits++) {
+  // Six digits always survive a normal float32, so a shorter form shows itself here as trailing zeros.
+  for (let digits = Math.abs(value) < SMALLEST_NORMAL ? 1 : 6; digits < 9; digits++) {
     const decimal = Number(value.toPrecision(digits));
     if (Math.fround(decimal) === value) return withPoint(String(decimal));
   }

@@ -44,6 +44,8 @@ export function readTrace(values: Iterable<unknown>, source = "line"): Trace {
   let number = 0;
   for (const value of values) {
     number += 1;
+    // An empty line of the file: it counts, so that errors name the right line.
+    if (value === undefined) continue;
     const where = `${source}:${number}`;
     const line = parseTraceLine(value, where);
     let rollout = byId.get(line.rolloutId);

@@ -73,7 +73,10 @@ export class ReferenceIndex {
       return refused("unknown_reference", `${where} ${why}`);
     }
     const history = before().flatMap((reference) => this.#meaningOfReference(reference));
-    const fitting = same.filter((call) => this.#follows(call, history));
+    const following = same.filter((call) => this.#answersBefore(call, history) !== null);
+    // A call that has seen all the items before it outranks those whose context was rewritten.
+    const whole = following.filter((call) => this.#answersBefore(call, history) === history.length);
+    const fitting = whole.length > 0 ? whole : following;
     if (fitting.length === 0) {
       return refused(
         "unknown_reference",
@@ -111,17 +114,18 @@ export class ReferenceIndex {
   }
 
   /**
-   * True where the answers in the call's own request are the last ones of `history`. A rewritten context holds fewer
-   * of them, so the request's may be the shorter list. Assistant messages that no call produced don't count.
+   * How many of the last answers of `history` stand in the call's own request; null where its request holds others. A
+   * rewritten context holds fewer of them than there were. Assistant messages that no call produced don't count.
    */
-  #follows(call: Call, history: readonly string[]): boolean {
+  #answersBefore(call: Call, history: readonly string[]): number | null {
     const answers = this.#answersByMeaning();
     const own = (requestMessages(this.#forest, call) ?? [])
       .filter((message) => message["role"] === "assistant")
       .map(meaningOf)
       .filter((meaning) => answers.has(meaning));
-    if (own.length > history.length) return false;
-    return own.every((meaning, index) => meaning === history[history.length - own.length + index]);
+    if (own.length > history.length) return null;
+    const fits = own.every((meaning, index) => meaning === history[history.length - own.length + index]);
+    return fits ? own.length : null;
   }
 }
 
