@@ -113,7 +113,7 @@ export interface CallSummary {
   readonly sequenceLength: number;
   /** Address of prompt and generated tokens; null where the engine told no prompt ids. */
   readonly address: SequenceAddress | null;
-  /** 53-bit rolling fingerprint of the same tokens: picks candidates, proves nothing. */
+  /** Signed 32-bit rolling fingerprint of the same ids: picks candidates for the parent, proves nothing. */
   readonly fingerprint: number;
   readonly mediaDigests: readonly string[];
 

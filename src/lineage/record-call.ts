@@ -12,7 +12,7 @@ import {
 } from "./call.ts";
 import { digestMessages, extendMessages, NO_MESSAGES } from "./message.ts";
 import type { PendingCall } from "./record-digest.ts";
-import { addressOf, extendSequence, fingerprintOf, SequenceIndex, type ParentFound } from "./sequence.ts";
+import { addressOf, extendSequence, SequenceIndex, type ParentFound } from "./sequence.ts";
 
 /** One call as the gateway or a trace knows it, before its place in the forest is known. */
 export interface CapturedCall extends Pick<
@@ -170,7 +170,7 @@ function placeOf(
     carriedLength: carriedTokenIds.length,
     sequenceLength: end.length,
     address: addressOf(end, captured.mediaDigests),
-    fingerprint: fingerprintOf(end),
+    fingerprint: end.fingerprint,
   };
 }
 

@@ -1,6 +1,5 @@
 // Token sequences: their bytes, addresses and fingerprints, and the search for a call's parent among the sequences
-// recorded before it. One pass over the prompt whatever the number of calls: two 32-bit rolling fingerprints pick a
-// candidate, SHA-256 confirms the one hit. Which calls may be candidates is the caller's word (`admittedBefore`).
+// recorded before it. One pass over the prompt whatever the number of calls: a rolling fingerprint picks a candidate, SHA-256 confirms the one hit. Which calls may be candidates is the caller's word (`admittedBefore`).
 import { createHash, type Hash } from "node:crypto";
 import { endianness } from "node:os";
 import type { CallId, SequenceAddress } from "./call.ts";
@@ -38,40 +37,26 @@ function aligned(bytes: Uint8Array): ArrayBuffer {
   return copy.buffer;
 }
 
-/** Two 32-bit rolling fingerprints of a sequence's ids, in the order of the ids. */
-export interface Fingerprint {
-  readonly a: number;
-  readonly b: number;
-}
+// FNV-1a over 32-bit words: three operations an id. It only picks; SHA-256 confirms, so a collision costs a hash.
+const FNV_OFFSET = 0x811c9dc5 | 0;
+const FNV_PRIME = 0x01000193;
 
-const EMPTY: Fingerprint = { a: 0x811c9dc5 | 0, b: 0x2545f491 | 0 };
-
-function extendFingerprint(from: Fingerprint, ids: Uint32Array, start: number, end: number): Fingerprint {
-  let { a, b } = from;
-  for (let i = start; i < end; i++) {
-    const id = ids[i] as number;
-    a = Math.imul(a ^ id, 0x9e3779b1);
-    a ^= a >>> 15;
-    b = Math.imul(b + id, 0x85ebca6b);
-    b ^= b >>> 13;
-  }
-  return { a, b };
-}
-
-/** 53 of the 64 bits, so that it is one exact number. */
-function fingerprintKey({ a, b }: Fingerprint): number {
-  return (a >>> 0) * 0x200000 + (b >>> 11);
+function extendFingerprint(from: number, ids: Uint32Array, start: number, end: number): number {
+  let fingerprint = from;
+  for (let i = start; i < end; i++) fingerprint = Math.imul(fingerprint ^ (ids[i] as number), FNV_PRIME);
+  return fingerprint;
 }
 
 /** A running hash of a sequence, from which a longer one goes on. */
 export interface SequenceState {
   readonly hash: Hash;
-  readonly fingerprint: Fingerprint;
+  /** Of the same ids, as a signed 32-bit number. */
+  readonly fingerprint: number;
   readonly length: number;
 }
 
 export function emptySequence(): SequenceState {
-  return { hash: createHash("sha256"), fingerprint: EMPTY, length: 0 };
+  return { hash: createHash("sha256"), fingerprint: FNV_OFFSET, length: 0 };
 }
 
 /** The state after `ids` are appended. The given state stays usable: its hash is copied (about 2 microseconds). */
@@ -96,10 +81,6 @@ function formatAddress(ids: Buffer, length: number, mediaDigests: readonly strin
   const hash = createHash("sha256").update(ids);
   for (const media of mediaDigests) hash.update(`${Buffer.byteLength(media)}:${media}`);
   return `${length}-${hash.digest("hex")}` as SequenceAddress;
-}
-
-export function fingerprintOf(state: SequenceState): number {
-  return fingerprintKey(state.fingerprint);
 }
 
 /** What the search needs of an earlier call. */
@@ -160,13 +141,13 @@ export class SequenceIndex<C extends Candidate> {
     const { prompt, mediaDigests, admittedOrder, namedParent } = query;
     const named = namedParent === null ? undefined : this.#byId.get(namedParent);
     const picked: { readonly candidates: readonly C[]; readonly length: number }[] = [];
-    let fingerprint = EMPTY;
+    let fingerprint = FNV_OFFSET;
     let at = 0;
     for (const length of this.#lengths) {
       if (length > prompt.length) break;
       fingerprint = extendFingerprint(fingerprint, prompt, at, length);
       at = length;
-      const hits = this.#byLength.get(length)?.get(fingerprintKey(fingerprint));
+      const hits = this.#byLength.get(length)?.get(fingerprint);
       if (hits !== undefined) picked.push({ candidates: hits, length });
     }
     fingerprint = extendFingerprint(fingerprint, prompt, at, prompt.length);
