@@ -40,7 +40,7 @@ const completionSchema = z.looseObject({
       z.looseObject({
         message: z.looseObject({
           role: z.string(),
-          content: z.unknown(),
+          content: z.unknown().optional(),
           tool_calls: z.array(toolCallSchema).nullish(),
         }),
         finish_reason: z.string(),

@@ -18,7 +18,7 @@ const chunkSchema = z.looseObject({
       finish_reason: z.string().nullish(),
     }),
   ),
-  usage: z.unknown(),
+  usage: z.unknown().optional(),
 });
 
 type Fields = Record<string, unknown>;
