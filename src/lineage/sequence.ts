@@ -1,5 +1,6 @@
 // Token sequences: their bytes, addresses and fingerprints, and the search for a call's parent among the sequences
-// recorded before it. One pass over the prompt whatever the number of calls: a rolling fingerprint picks a candidate, SHA-256 confirms the one hit. Which calls may be candidates is the caller's word (`admittedBefore`).
+// recorded before it. One pass over the prompt whatever the number of calls: a rolling fingerprint picks a candidate,
+// SHA-256 confirms the one hit. Orders are the ledger's; what a hit means for the forest is record-call.ts's.
 import { createHash, type Hash } from "node:crypto";
 import { endianness } from "node:os";
 import type { CallId, SequenceAddress } from "./call.ts";
@@ -117,19 +118,20 @@ export interface ParentFound<C extends Candidate> {
  * O(prompt + lengths not longer than it).
  */
 export class SequenceIndex<C extends Candidate> {
-  readonly #byLength = new Map<number, Map<number, C[]>>();
   readonly #byId = new Map<string, C>();
-  /** Distinct lengths, ascending. */
+  /** Distinct lengths, ascending, and beside each the calls of that length by fingerprint. */
   readonly #lengths: number[] = [];
+  readonly #ofLength: Map<number, C[]>[] = [];
 
   /** Calls that generated nothing, or whose sequence is not known, are nobody's parent and are left out. */
   add(call: C): void {
     if (call.address === null || call.generatedLength === 0 || call.settledOrder === null) return;
-    let calls = this.#byLength.get(call.sequenceLength);
-    if (calls === undefined) {
-      this.#byLength.set(call.sequenceLength, (calls = new Map()));
-      this.#lengths.splice(lowerBound(this.#lengths, call.sequenceLength), 0, call.sequenceLength);
+    const at = lowerBound(this.#lengths, call.sequenceLength);
+    if (this.#lengths[at] !== call.sequenceLength) {
+      this.#lengths.splice(at, 0, call.sequenceLength);
+      this.#ofLength.splice(at, 0, new Map());
     }
+    const calls = this.#ofLength[at] as Map<number, C[]>;
     const same = calls.get(call.fingerprint);
     if (same === undefined) calls.set(call.fingerprint, [call]);
     else same.push(call);
@@ -138,50 +140,79 @@ export class SequenceIndex<C extends Candidate> {
   }
 
   find(query: ParentQuery): ParentFound<C> {
-    const { prompt, mediaDigests, admittedOrder, namedParent } = query;
+    const { prompt, namedParent } = query;
+    const { picked, fingerprint } = this.#pick(prompt);
     const named = namedParent === null ? undefined : this.#byId.get(namedParent);
-    const picked: { readonly candidates: readonly C[]; readonly length: number }[] = [];
-    let fingerprint = FNV_OFFSET;
-    let at = 0;
-    for (const length of this.#lengths) {
-      if (length > prompt.length) break;
-      fingerprint = extendFingerprint(fingerprint, prompt, at, length);
-      at = length;
-      const hits = this.#byLength.get(length)?.get(fingerprint);
-      if (hits !== undefined) picked.push({ candidates: hits, length });
-    }
-    fingerprint = extendFingerprint(fingerprint, prompt, at, prompt.length);
-
-    const fits = (call: C): boolean =>
-      (call.settledOrder as number) < admittedOrder && isPrefix(call.mediaDigests, mediaDigests);
-    // Longest first, then latest settled; a named one that was picked goes before all.
-    const ordered = picked
-      .reverse()
-      .flatMap(({ candidates }) => candidates.filter(fits).sort(laterFirst))
-      .sort((x, y) => Number(y === named) - Number(x === named));
-
-    let hash = createHash("sha256");
-    let hashed = 0;
+    const confirming = new Confirming(prompt);
     let parent: C | null = null;
-    for (const call of ordered) {
-      if (hashed > call.sequenceLength) {
-        hash = createHash("sha256");
-        hashed = 0;
-      }
-      hash.update(tokenBytes(prompt.subarray(hashed, call.sequenceLength)));
-      hashed = call.sequenceLength;
-      if (formatAddress(hash.copy().digest(), hashed, call.mediaDigests) === call.address) {
-        parent = call;
-        break;
-      }
+    if (named !== undefined && picked.some((calls) => calls.includes(named)) && mayBeParent(named, query)) {
+      parent = confirming.confirm(named) ? named : null;
     }
-    hash.update(tokenBytes(prompt.subarray(hashed)));
+    // Longest first, then latest settled.
+    for (let at = picked.length - 1; at >= 0 && parent === null; at--) {
+      const candidates = (picked[at] as readonly C[])
+        .filter((call) => mayBeParent(call, query))
+        .sort(laterFirst);
+      parent = candidates.find((call) => confirming.confirm(call)) ?? null;
+    }
     return {
       parent,
       namedParentMisfit: namedParent !== null && (parent === null || parent !== named),
-      promptState: { hash, fingerprint, length: prompt.length },
+      promptState: { hash: confirming.finish(), fingerprint, length: prompt.length },
     };
   }
+
+  /** Calls whose length and fingerprint the prompt has, shortest first, and the whole prompt's fingerprint. */
+  #pick(prompt: Uint32Array): { readonly picked: readonly (readonly C[])[]; readonly fingerprint: number } {
+    const picked: (readonly C[])[] = [];
+    let fingerprint = FNV_OFFSET;
+    let hashed = 0;
+    for (let at = 0; at < this.#lengths.length; at++) {
+      const length = this.#lengths[at] as number;
+      if (length > prompt.length) break;
+      fingerprint = extendFingerprint(fingerprint, prompt, hashed, length);
+      hashed = length;
+      const hits = (this.#ofLength[at] as Map<number, C[]>).get(fingerprint);
+      if (hits !== undefined) picked.push(hits);
+    }
+    return { picked, fingerprint: extendFingerprint(fingerprint, prompt, hashed, prompt.length) };
+  }
+}
+
+/** SHA-256 of a prompt as far as it was needed: started anew only where a candidate before was longer. */
+class Confirming {
+  readonly #prompt: Uint32Array;
+  #hash = createHash("sha256");
+  #hashed = 0;
+
+  constructor(prompt: Uint32Array) {
+    this.#prompt = prompt;
+  }
+
+  confirm(call: Candidate): boolean {
+    if (this.#hashed > call.sequenceLength) {
+      this.#hash = createHash("sha256");
+      this.#hashed = 0;
+    }
+    this.#hashTo(call.sequenceLength);
+    return formatAddress(this.#hash.copy().digest(), this.#hashed, call.mediaDigests) === call.address;
+  }
+
+  finish(): Hash {
+    this.#hashTo(this.#prompt.length);
+    return this.#hash;
+  }
+
+  #hashTo(length: number): void {
+    this.#hash.update(tokenBytes(this.#prompt.subarray(this.#hashed, length)));
+    this.#hashed = length;
+  }
+}
+
+function mayBeParent(call: Candidate, query: ParentQuery): boolean {
+  return (
+    (call.settledOrder as number) < query.admittedOrder && isPrefix(call.mediaDigests, query.mediaDigests)
+  );
 }
 
 function laterFirst(x: Candidate, y: Candidate): number {
