@@ -4,7 +4,7 @@
 import { CoppiceError } from "../errors.ts";
 import type { Call, CallId, RolloutId, RootReason } from "../lineage/call.ts";
 import { callId, standsInForest } from "../lineage/call.ts";
-import { buildForest, requestMessages } from "../lineage/forest.ts";
+import { buildForest, joinSequence, requestMessages } from "../lineage/forest.ts";
 import {
   firstDifference,
   recordCall,
@@ -129,7 +129,6 @@ function checkGroups(rollouts: readonly TraceRollout[]): void {
 export function recordsOf({ rolloutId, lines }: Pick<TraceRollout, "rolloutId" | "lines">): Call[] {
   const index = new RolloutIndex();
   const records = new Map<CallId, Call>();
-  const sequences = new Map<CallId, Uint32Array>();
   for (const timed of orderCalls(lines, rolloutId)) {
     const captured = captureLine(timed, rolloutId);
     if (records.has(captured.callId)) {
@@ -143,9 +142,8 @@ export function recordsOf({ rolloutId, lines }: Pick<TraceRollout, "rolloutId" |
     }
     const lineage = index.place(captured);
     const prompt = captured.promptTokenIds ?? new Uint32Array();
-    const pending = recordCall(captured, lineage, rootReasonOf(lineage.root, prompt, sequences));
+    const pending = recordCall(captured, lineage, rootReasonOf(lineage.root, prompt, records));
     const call = settleCall(pending, timed.settledOrder);
-    sequences.set(call.callId, Uint32Array.of(...prompt, ...captured.generatedTokenIds));
     records.set(call.callId, call);
     index.add(call);
   }
@@ -155,10 +153,10 @@ export function recordsOf({ rolloutId, lines }: Pick<TraceRollout, "rolloutId" |
 function rootReasonOf(
   root: RootKind | null,
   prompt: Uint32Array,
-  sequences: ReadonlyMap<CallId, Uint32Array>,
+  records: ReadonlyMap<CallId, Call>,
 ): RootReason | null {
   if (root?.kind !== "drift") return root;
-  const expected = sequences.get(root.followed.callId) as Uint32Array;
+  const expected = joinSequence(records, records.get(root.followed.callId) as Call);
   const at = firstDifference(expected, prompt);
   return {
     kind: "drift",
@@ -231,23 +229,21 @@ export interface RolloutToExport {
  */
 export function* traceLines({ rolloutId, calls, outcome }: RolloutToExport): Generator<string> {
   const forest = buildForest(calls);
-  const sequences = new Map<CallId, readonly number[]>();
   for (const call of forest.calls) {
-    const before = call.parentCallId === null ? [] : (sequences.get(call.parentCallId) ?? []);
-    const prompt = [...before, ...call.carriedTokenIds];
-    sequences.set(call.callId, [...prompt, ...call.generatedTokenIds]);
-    yield callTraceLine(call, standsInForest(call) ? prompt : null, requestMessages(forest, call));
+    const promptLength = call.sequenceLength - call.generatedLength;
+    const prompt = standsInForest(call) ? joinSequence(forest.byId, call).subarray(0, promptLength) : null;
+    yield callTraceLine(call, prompt, requestMessages(forest, call));
   }
   if (outcome !== null) yield outcomeTraceLine(rolloutId, outcome);
 }
 
-function callTraceLine(call: Call, prompt: readonly number[] | null, messages: Call["messages"]): string {
+function callTraceLine(call: Call, prompt: Uint32Array | null, messages: Call["messages"]): string {
   return object([
     ["type", '"call"'],
     ["rollout_id", JSON.stringify(call.rolloutId)],
     ["call_id", JSON.stringify(call.callId)],
     ...optional("response_id", call.responseId),
-    ["prompt_token_ids", JSON.stringify(prompt)],
+    ["prompt_token_ids", prompt === null ? "null" : formatIntegers(prompt)],
     ["generated_token_ids", formatIntegers(call.generatedTokenIds)],
     ["generated_logprobs", formatFloat32s(call.generatedLogprobs)],
     ["weight_versions", JSON.stringify(call.weightVersions)],

@@ -91,6 +91,19 @@ export function chainOf<C extends CallSummary>(
   return walk.reverse();
 }
 
+/** Prompt and generated ids of a call, joined from its ancestors' new tokens. */
+export function joinSequence(byId: ReadonlyMap<CallId, Call>, call: Call): Uint32Array {
+  const sequence = new Uint32Array(call.sequenceLength);
+  let end = call.sequenceLength;
+  for (let at: Call | undefined = call; at !== undefined;) {
+    sequence.set(at.generatedTokenIds, end - at.generatedLength);
+    end -= at.generatedLength + at.carriedLength;
+    sequence.set(at.carriedTokenIds, end);
+    at = at.parentCallId === null ? undefined : byId.get(at.parentCallId);
+  }
+  return sequence;
+}
+
 /** The root above a call, by parents alone. */
 export function rootOf<C extends CallSummary>(forest: Forest<C>, call: C): C {
   let at = call;
