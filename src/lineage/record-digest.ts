@@ -13,22 +13,57 @@ export function settleCall(pending: PendingCall, settledOrder: number): Call {
   return Object.freeze({ ...call, digest: digestCall(call) });
 }
 
-/** Hex SHA-256 over every field but the digest itself. Keys are sorted, so their order of making is free. */
+type Tokens = "carriedTokenIds" | "generatedTokenIds" | "generatedLogprobs";
+
+/** Every field but the tokens and the digest itself; the compiler sees that none is left out. */
+const FIELDS: Readonly<Record<Exclude<keyof Call, Tokens | "digest">, true>> = {
+  rolloutId: true,
+  attempt: true,
+  callId: true,
+  responseId: true,
+  status: true,
+  statusDetail: true,
+  admittedOrder: true,
+  settledOrder: true,
+  admittedAt: true,
+  settledAt: true,
+  parentCallId: true,
+  namedParent: true,
+  namedParentMisfit: true,
+  rootReason: true,
+  carriedLength: true,
+  generatedLength: true,
+  sequenceLength: true,
+  address: true,
+  fingerprint: true,
+  mediaDigests: true,
+  finishReason: true,
+  untrainable: true,
+  weightVersions: true,
+  way: true,
+  notes: true,
+  sampling: true,
+  logprobsMode: true,
+  agent: true,
+  class: true,
+  requestDigest: true,
+  historyDigest: true,
+  messageCount: true,
+  messagesFrom: true,
+  messages: true,
+  answer: true,
+};
+
+const NAMES = Object.keys(FIELDS) as (keyof typeof FIELDS)[];
+
+/** Hex SHA-256 over every field but the digest: the scalars as one JSON array in a fixed order, then the tokens. */
 export function digestCall(call: Omit<Call, "digest">): string {
-  const { carriedTokenIds, generatedTokenIds, generatedLogprobs, ...scalars } = call;
-  const { digest: _digest, ...rest } = scalars as typeof scalars & { digest?: string };
-  const text = JSON.stringify(sortKeys(rest));
+  const { carriedTokenIds, generatedTokenIds, generatedLogprobs } = call;
+  const lengths = [carriedTokenIds.length, generatedTokenIds.length, generatedLogprobs.length];
   return createHash("sha256")
-    .update(`${Buffer.byteLength(text)}:${text}`)
-    .update(`${carriedTokenIds.length}:`)
+    .update(JSON.stringify([lengths, ...NAMES.map((name) => call[name])]))
     .update(tokenBytes(carriedTokenIds))
-    .update(`${generatedTokenIds.length}:`)
     .update(tokenBytes(generatedTokenIds))
-    .update(`${generatedLogprobs.length}:`)
     .update(logprobBytes(generatedLogprobs))
     .digest("hex");
-}
-
-function sortKeys(fields: Readonly<Record<string, unknown>>): [string, unknown][] {
-  return Object.entries(fields).sort(([one], [other]) => (one < other ? -1 : 1));
 }

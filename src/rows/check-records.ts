@@ -65,7 +65,7 @@ function checkPlace(
     if (!isPrefix(parent.mediaDigests, call.mediaDigests)) return "its media do not start with its parent's";
     from = state;
   }
-  const end = extendSequence(extendSequence(from, call.carriedTokenIds), call.generatedTokenIds);
+  const end = extendSequence(from, call.carriedTokenIds, call.generatedTokenIds);
   if (end.length !== call.sequenceLength) {
     return `its sequence has ${end.length} tokens, not ${call.sequenceLength}`;
   }
