@@ -107,3 +107,32 @@ export const tracePlan: fc.Arbitrary<TracePlan> = fc.record({
   timed: fc.boolean(),
   rollouts: fc.array(rolloutPlan, { minLength: 1, maxLength: 4, size: "max" }),
 });
+
+const anyId = fc.oneof(
+  { arbitrary: fc.nat(2), weight: 3 },
+  { arbitrary: fc.constantFrom(0x7fff_ffff, 0x8000_0000, 0xffff_ffff), weight: 1 },
+);
+
+/** Calls with any ids of 32 bits whatsoever, prompts of no tokens included, and whatever order of times. */
+export const anyCalls: fc.Arbitrary<
+  readonly {
+    readonly prompt: readonly number[];
+    readonly generated: readonly number[];
+    readonly media: readonly string[];
+    readonly name: string | undefined;
+    readonly admittedAt: number;
+    readonly durationS: number;
+    readonly kept: boolean;
+  }[]
+> = fc.array(
+  fc.record({
+    prompt: fc.array(anyId, { maxLength: 6, size: "max" }),
+    generated: fc.array(anyId, { maxLength: 3, size: "max" }),
+    media: fc.array(fc.constantFrom("", "a", "1:a", "aa"), { maxLength: 2 }),
+    name: fc.constantFrom(undefined, "c0", "c1", "resp-c2", "c9"),
+    admittedAt: fc.nat(20),
+    durationS: fc.nat(5),
+    kept: fc.boolean(),
+  }),
+  { minLength: 1, maxLength: 12, size: "max" },
+);

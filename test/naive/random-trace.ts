@@ -3,7 +3,7 @@
 // played from a plan of small numbers, which is what fast-check shrinks. `features.ts` measures that nothing is rare.
 import type * as fc from "fast-check";
 import { playOutcome } from "./random-outcome.ts";
-import { tracePlan, type CallPlan, type TracePlan } from "./random-plan.ts";
+import { anyCalls, tracePlan, type CallPlan, type TracePlan } from "./random-plan.ts";
 
 export type TraceLine = Readonly<Record<string, unknown>>;
 
@@ -21,6 +21,30 @@ export interface PlayedCall {
 
 /** A random trace: parsed lines in the trace format. */
 export const randomTrace: fc.Arbitrary<readonly TraceLine[]> = tracePlan.map(playTrace);
+
+/** A random trace whose calls all tell their times, so that many are in flight together. */
+export const timedTrace: fc.Arbitrary<readonly TraceLine[]> = tracePlan.map((plan) =>
+  playTrace({ ...plan, timed: true }),
+);
+
+/** One rollout whose prompts have nothing to do with one another but by chance, all in flight at any time. */
+export const anyPromptTrace: fc.Arbitrary<readonly TraceLine[]> = anyCalls.map((calls) => {
+  const lines = calls.map((call, index) => ({
+    type: "call",
+    rollout_id: "r0",
+    call_id: `c${String(index)}`,
+    response_id: `resp-c${String(index)}`,
+    prompt_token_ids: call.prompt,
+    generated_token_ids: call.generated,
+    generated_logprobs: call.generated.map(() => -0.5),
+    ...(call.media.length > 0 ? { media_digests: call.media } : {}),
+    ...(call.name === undefined ? {} : { parent_call_id: call.name }),
+    admitted_at: call.admittedAt,
+    committed_at: call.admittedAt + call.durationS,
+  }));
+  const accepted = lines.filter((_line, index) => calls[index]?.kept).map((line) => line.call_id);
+  return [...lines, { type: "outcome", rollout_id: "r0", reward: 1, accepted }];
+});
 
 /** The seed of a property run: `COPPICE_SEED` where it is set, printed either way. */
 export function seedOf(property: string): number {
