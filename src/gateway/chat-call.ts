@@ -1,0 +1,204 @@
+// The life of one chat completion: admit, ask the engine, commit, answer. Both ways of answering, whole and streamed,
+// are here; what is written down is recorder.ts's, what the client sees chat-answer.ts's.
+import type { FastifyReply } from "fastify";
+import { CoppiceError, messageOf } from "../errors.ts";
+import type { Engine, EngineReply, EngineRequest } from "../engine/engine.ts";
+import {
+  abortedAnswers,
+  committedAnswers,
+  failedAnswers,
+  type Delivered,
+  type ToldWeights,
+} from "./answers-to-record.ts";
+import { openAiErrors } from "./answer-error.ts";
+import type { CallAddress } from "./call-address.ts";
+import { chunksOfWhole, wholeAnswer, type AnswerShape } from "./chat-answer.ts";
+import { engineBody, type ChatAsk, type EngineBody } from "./chat-body.ts";
+import { ChatRelay } from "./chat-relay.ts";
+import type { ClientLine } from "./client-line.ts";
+import { ClientStream, STREAM_HEADERS } from "./client-stream.ts";
+import type { GatewayMetrics } from "./gateway-metrics.ts";
+import { mediaDigests } from "./media.ts";
+import type { ModelNames } from "./model-names.ts";
+import type { AdmittedCall, AnswerToRecord, Recorder } from "./recorder.ts";
+import type { WeightVersions } from "./weight-versions.ts";
+
+export const CALL_ID_HEADER = "x-coppice-call-id";
+
+export interface ChatParts {
+  readonly engine: Engine;
+  readonly recorder: Recorder;
+  readonly weights: WeightVersions;
+  readonly models: ModelNames;
+  readonly metrics: GatewayMetrics;
+  /** Milliseconds of silence in a stream before a heartbeat. */
+  readonly heartbeatMs: number;
+}
+
+/** One call under way. */
+interface OpenCall {
+  readonly ask: ChatAsk;
+  /** Null for a call without a rollout, which is passed through uncaptured. */
+  readonly call: AdmittedCall | null;
+  readonly line: ClientLine;
+  readonly reply: FastifyReply;
+  readonly shape: AnswerShape;
+  readonly sent: EngineBody;
+  readonly weightsBefore: string | null;
+}
+
+type Asked =
+  | { readonly kind: "replied"; readonly reply: EngineReply }
+  /** Nothing was sampled, as far as anybody knows. */
+  | { readonly kind: "threw"; readonly error: unknown };
+
+const NOT_DELIVERED: Delivered = { tokens: 0, message: null };
+
+export class ChatCalls {
+  readonly #parts: ChatParts;
+
+  constructor(parts: ChatParts) {
+    this.#parts = parts;
+  }
+
+  /** Answers one call. Throws what the client is to be told as an error status. */
+  async answer(ask: ChatAsk, address: CallAddress, line: ClientLine, reply: FastifyReply): Promise<void> {
+    const model = await this.#parts.models.resolve(ask.model);
+    const weightsBefore = await this.#parts.weights.current();
+    const call = await this.#admit(ask, address, line);
+    if (call !== null) void reply.header(CALL_ID_HEADER, call.choices.map(({ callId }) => callId).join(","));
+    const sent = engineBody(ask, {
+      model,
+      pinned: call?.pinned ?? null,
+      cacheSalt: cacheSaltOf(this.#parts.engine, call),
+    });
+    const shape: AnswerShape = {
+      responseId: call?.responseId ?? `chatcmpl-${reply.request.id}`,
+      model: ask.model ?? model,
+      wantsLogprobs: ask.wantsLogprobs,
+      wantsUsage: ask.wantsUsage,
+    };
+    const open: OpenCall = { ask, call, line, reply, shape, sent, weightsBefore };
+    await (ask.stream ? this.#answerStreamed(open) : this.#answerWhole(open));
+  }
+
+  async #admit(ask: ChatAsk, address: CallAddress, line: ClientLine): Promise<AdmittedCall | null> {
+    const { rolloutId, agent, class: callClass, namedParent } = address;
+    if (rolloutId === null) {
+      this.#parts.metrics.uncapturedCalls.add({});
+      return null;
+    }
+    return this.#parts.recorder.admit({
+      rolloutId,
+      agent,
+      class: callClass,
+      namedParent,
+      choices: ask.choices,
+      isGone: () => line.ended !== null,
+    });
+  }
+
+  async #answerWhole(open: OpenCall): Promise<void> {
+    const asked = await this.#ask(open);
+    const error = await this.#settle(open, asked, () => NOT_DELIVERED);
+    if (error !== null) throw error;
+    const { json } = (asked as Extract<Asked, { kind: "replied" }>).reply;
+    if (json === null)
+      throw new CoppiceError("engine_error", "the engine streamed what was not to be streamed");
+    await open.reply.type("application/json; charset=utf-8").send(wholeAnswer(json, open.shape));
+  }
+
+  async #answerStreamed(open: OpenCall): Promise<void> {
+    const { reply, line } = open;
+    const stream = new ClientStream(reply.raw, line.signal, this.#parts.heartbeatMs, () => {
+      void reply.hijack();
+      const callId = reply.getHeader(CALL_ID_HEADER);
+      reply.raw.writeHead(200, {
+        ...STREAM_HEADERS,
+        ...(callId === undefined ? {} : { [CALL_ID_HEADER]: callId }),
+      });
+    });
+    try {
+      const relay = new ChatRelay(stream, open.shape, open.ask.choices);
+      const asked = await this.#ask(open, (chunk) => relay.take(chunk));
+      if (asked.kind === "replied" && asked.reply.json !== null) {
+        for (const json of chunksOfWhole(asked.reply.json)) await relay.take({ json });
+      }
+      const error = await this.#settle(open, asked, (index) => relay.delivered(index));
+      if (error === null) relay.finish();
+      else if (stream.started) stream.fail(openAiErrors.event(error));
+      else throw error;
+    } finally {
+      stream.stop();
+    }
+  }
+
+  async #ask(open: OpenCall, onChunk?: EngineRequest["onChunk"]): Promise<Asked> {
+    try {
+      const reply = await this.#parts.engine.chat({
+        body: open.sent.body,
+        stream: open.ask.stream,
+        signal: open.line.signal,
+        ...(onChunk === undefined ? {} : { onChunk }),
+      });
+      return { kind: "replied", reply };
+    } catch (error) {
+      return { kind: "threw", error };
+    }
+  }
+
+  /** Records how the call ended. Null for a complete one, else what the client is told. */
+  async #settle(
+    open: OpenCall,
+    asked: Asked,
+    delivered: (index: number) => Delivered,
+  ): Promise<CoppiceError | null> {
+    const { line, ask } = open;
+    const weights: ToldWeights = { before: open.weightsBefore, after: this.#parts.weights.latest };
+    const reply = asked.kind === "replied" ? asked.reply : null;
+    if (line.ended === null && reply?.ending === "complete") {
+      await this.#record(open, committedAnswers(ask.choices, reply, weights));
+      return null;
+    }
+    const stopped = line.ended !== null || reply?.ending === "aborted";
+    const error = stopped ? line.error() : engineFault(asked);
+    if (!stopped) this.#parts.metrics.engineErrors.add({ code: error.code });
+    const detail = stopped ? line.endedDetail : `the engine broke off: ${error.message}`;
+    // What the agent got of a broken answer it may go on from; where it saw nothing but an error, the call has failed.
+    const gotSome = Array.from({ length: ask.choices }, (_, index) => delivered(index).tokens).some(
+      (n) => n > 0,
+    );
+    const isAborted = gotSome || (stopped && line.ended === "client_gone");
+    const answers = isAborted
+      ? abortedAnswers(ask.choices, reply, { detail, weights, delivered })
+      : failedAnswers(ask.choices, stopped ? detail : error.message);
+    await this.#record(open, answers);
+    return error;
+  }
+
+  async #record(open: OpenCall, answers: readonly AnswerToRecord[]): Promise<void> {
+    if (open.call === null) return;
+    const { ask, sent } = open;
+    const record = {
+      messages: ask.messages,
+      mediaDigests: mediaDigests(ask.messages),
+      sampling: sent.sampling,
+    };
+    await this.#parts.recorder.settle(open.call, record, answers);
+  }
+}
+
+function engineFault(asked: Asked): CoppiceError {
+  const fault = asked.kind === "threw" ? asked.error : asked.reply.error;
+  if (fault instanceof CoppiceError) return fault;
+  return new CoppiceError("engine_error", `the engine's answer could not be read: ${messageOf(fault)}`, {
+    cause: fault,
+  });
+}
+
+/** A prefix cache that was filled under other weights must not answer for these. */
+function cacheSaltOf(engine: Engine, call: AdmittedCall | null): string | null {
+  const version = call?.rolloutWeightVersion ?? null;
+  const takesSalt = engine.kind === "vllm" || engine.kind === "stand-in";
+  return version === null || !takesSalt ? null : `weights-${version}`;
+}

@@ -1,0 +1,64 @@
+// What the gateway counts. One set a gateway, so that several in one process (tests) do not add up.
+import { Counter, Gauge, Histogram, metricsText } from "./metrics.ts";
+
+/** Seconds; a commit is one fsync, so from a quarter of a millisecond up to where a disk is in trouble. */
+const COMMIT_BOUNDS = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5];
+
+export interface GatewayMetrics {
+  readonly calls: Counter<"way" | "status">;
+  readonly roots: Counter<"reason">;
+  readonly refusals: Counter<"reason">;
+  readonly commitSeconds: Histogram;
+  readonly uncapturedCalls: Counter;
+  readonly engineErrors: Counter<"code">;
+  readonly lateCalls: Counter;
+  readonly recordFailures: Counter;
+  readonly untrainableCalls: Counter;
+  text(): string;
+}
+
+/** @param gauges read when the metrics are */
+export function gatewayMetrics(gauges: {
+  readonly callsInFlight: () => number;
+  readonly unmarkedRecords: () => number;
+}): GatewayMetrics {
+  const set = {
+    calls: new Counter(
+      "coppice_calls_total",
+      "Settled calls by the way the engine was asked and by status.",
+      ["way", "status"],
+    ),
+    roots: new Counter("coppice_roots_total", "Roots after the first of their rollout, by reason.", [
+      "reason",
+    ]),
+    refusals: new Counter("coppice_refusals_total", "Outcomes that give no rows, by reason.", ["reason"]),
+    commitSeconds: new Histogram(
+      "coppice_commit_seconds",
+      "From the end of the engine's answer until the call is durable.",
+      COMMIT_BOUNDS,
+    ),
+    uncapturedCalls: new Counter(
+      "coppice_uncaptured_calls_total",
+      "Calls without a rollout, passed through.",
+    ),
+    engineErrors: new Counter("coppice_engine_errors_total", "Calls that the engine failed, by code.", [
+      "code",
+    ]),
+    lateCalls: new Counter("coppice_late_calls_total", "Calls recorded in the late bin."),
+    recordFailures: new Counter(
+      "coppice_record_failures_total",
+      "Answers that could not be recorded and are marked unknown.",
+    ),
+    untrainableCalls: new Counter("coppice_untrainable_calls_total", "Committed calls that must not train."),
+  };
+  const series = [
+    ...Object.values(set),
+    new Gauge("coppice_calls_in_flight", "Calls that have not been answered yet.", gauges.callsInFlight),
+    new Gauge(
+      "coppice_unmarked_records",
+      "Answers that could not be recorded and whose mark is not on disk yet.",
+      gauges.unmarkedRecords,
+    ),
+  ];
+  return { ...set, text: () => metricsText(series) };
+}

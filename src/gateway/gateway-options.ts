@@ -1,0 +1,66 @@
+// What a gateway is started with, and what it takes where it is not told.
+import { CoppiceError } from "../errors.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import type { Log } from "./log.ts";
+
+export interface GatewayOptions {
+  readonly engine: Engine;
+  readonly ledger: Ledger;
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  /** The engine's name for the policy; the first model that the engine lists where it is not told. */
+  readonly model?: string;
+  /** Names that mean another of the engine's models; every other name is the policy's. */
+  readonly modelNames?: Readonly<Record<string, string>>;
+  /** Refuse calls that name no rollout (true by default); otherwise they pass through uncaptured and are counted. */
+  readonly requireRollout?: boolean;
+  readonly limits?: Partial<GatewayLimits>;
+  /** The one deadline of a call, in milliseconds, from its first byte on; one hour by default. */
+  readonly callDeadlineMs?: number;
+  /** Silence in a stream before a heartbeat, in milliseconds; 15 s by default. */
+  readonly heartbeatMs?: number;
+  /** How long closing waits for calls in flight, in milliseconds; 30 s by default. */
+  readonly drainMs?: number;
+  /** Keys for agents. */
+  readonly clientKeys?: readonly string[];
+  /** Keys for trainers and people. */
+  readonly operatorKeys?: readonly string[];
+  readonly capture?: {
+    /** Keep tokens, but no messages and no answers. */
+    readonly tokensOnly?: boolean;
+  };
+  /** JSON lines on stderr by default. */
+  readonly log?: Log;
+}
+
+export interface GatewayLimits {
+  /** Of one request's body, as sent and as unpacked. */
+  readonly bodyBytes: number;
+  readonly callsInFlight: number;
+  readonly callsInFlightPerRollout: number;
+}
+
+export const DEFAULT_LIMITS: GatewayLimits = {
+  bodyBytes: 64 * 1024 * 1024,
+  callsInFlight: 4096,
+  callsInFlightPerRollout: 256,
+};
+
+export const DEFAULT_CALL_DEADLINE_MS = 3_600_000;
+export const DEFAULT_HEARTBEAT_MS = 15_000;
+export const DEFAULT_DRAIN_MS = 30_000;
+
+const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|\[::1\]|localhost)$/;
+
+/** Throws `invalid_request` where the gateway would listen to strangers without a key. */
+export function checkListening(options: GatewayOptions): void {
+  const keys = (options.clientKeys?.length ?? 0) + (options.operatorKeys?.length ?? 0);
+  if (keys > 0 || LOOPBACK.test(options.host)) return;
+  throw new CoppiceError(
+    "invalid_request",
+    `host is ${options.host}, which others can reach: set client and operator keys, or listen on 127.0.0.1`,
+    { param: "host" },
+  );
+}

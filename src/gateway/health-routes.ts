@@ -1,0 +1,86 @@
+// What machines ask of the service itself: is it alive, is it ready, its metrics, its events, its description.
+import type { FastifyReply } from "fastify";
+import { messageOf } from "../errors.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import type { EventHub } from "./events.ts";
+import type { GatewayMetrics } from "./gateway-metrics.ts";
+import { openApiDocument } from "./open-api.ts";
+import type { Routes } from "./routes.ts";
+
+/** Readiness asks engine and ledger, and an answer that takes longer is none. */
+const READY_WITHIN_MS = 2000;
+
+export interface HealthRouteParts {
+  readonly engine: Engine;
+  readonly ledger: Ledger;
+  readonly metrics: GatewayMetrics;
+  readonly events: EventHub;
+}
+
+export function addHealthRoutes(routes: Routes, parts: HealthRouteParts): void {
+  const { metrics, events } = parts;
+  routes.add({
+    method: "GET",
+    url: "/healthz",
+    permission: "none",
+    doc: { summary: "The process is alive" },
+    handle: (_request, reply) => reply.send({ status: "ok" }),
+  });
+  routes.add({
+    method: "GET",
+    url: "/readyz",
+    permission: "none",
+    doc: { summary: "Engine and ledger answer; 503 where one does not" },
+    handle: (_request, reply) => sendReadiness(reply, parts),
+  });
+  routes.add({
+    method: "GET",
+    url: "/metrics",
+    permission: "operate",
+    doc: { summary: "Prometheus metrics", contentType: "text/plain" },
+    handle: (_request, reply) => reply.type("text/plain; version=0.0.4; charset=utf-8").send(metrics.text()),
+  });
+  routes.add({
+    method: "GET",
+    url: "/events",
+    permission: "operate",
+    doc: { summary: "Live events of rollouts and calls", contentType: "text/event-stream" },
+    handle: (_request, reply) => {
+      reply.hijack();
+      events.listen(reply.raw);
+    },
+  });
+  routes.add({
+    method: "GET",
+    url: "/openapi.json",
+    permission: "none",
+    handle: (_request, reply) => reply.send(openApiDocument(routes.documented)),
+  });
+}
+
+async function sendReadiness(
+  reply: FastifyReply,
+  { engine, ledger }: HealthRouteParts,
+): Promise<FastifyReply> {
+  const signal = AbortSignal.timeout(READY_WITHIN_MS);
+  const [engineFault, ledgerFault] = await Promise.all([
+    faultOf(engine.models(signal)),
+    faultOf(ledger.weightVersion()),
+  ]);
+  const ready = engineFault === null && ledgerFault === null;
+  return reply.code(ready ? 200 : 503).send({
+    status: ready ? "ready" : "not ready",
+    engine: engineFault ?? "ok",
+    ledger: ledgerFault ?? "ok",
+  });
+}
+
+async function faultOf(answer: Promise<unknown>): Promise<string | null> {
+  try {
+    await answer;
+    return null;
+  } catch (error) {
+    return messageOf(error);
+  }
+}

@@ -1,0 +1,165 @@
+// The HTTP service, put together: parts, routes, errors, start and graceful end. It holds the server and nothing else;
+// engine and ledger belong to whoever started it.
+import { randomUUID } from "node:crypto";
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { CoppiceError, messageOf } from "../errors.ts";
+import { asCoppiceError, openAiErrors, retryAfter } from "./answer-error.ts";
+import { addCallRoutes } from "./call-routes.ts";
+import { ChatCalls } from "./chat-call.ts";
+import { ClientLines } from "./client-line.ts";
+import { EventHub } from "./events.ts";
+import { gatewayMetrics } from "./gateway-metrics.ts";
+import {
+  checkListening,
+  DEFAULT_CALL_DEADLINE_MS,
+  DEFAULT_DRAIN_MS,
+  DEFAULT_HEARTBEAT_MS,
+  DEFAULT_LIMITS,
+  type GatewayOptions,
+} from "./gateway-options.ts";
+import { addHealthRoutes } from "./health-routes.ts";
+import { Keyring } from "./keys.ts";
+import { jsonLog, type Log } from "./log.ts";
+import { ModelNames } from "./model-names.ts";
+import { Recorder } from "./recorder.ts";
+import { takeBodiesAsBytes } from "./request-body.ts";
+import { RolloutIndexes } from "./rollout-indexes.ts";
+import { addRolloutRoutes } from "./rollout-routes.ts";
+import { Routes } from "./routes.ts";
+import { addRowRoutes } from "./row-routes.ts";
+import { UnrecordedMarks } from "./unrecorded-marks.ts";
+import { WeightVersions } from "./weight-versions.ts";
+
+export interface Gateway {
+  /** Where it listens, e.g. `http://127.0.0.1:8080`. */
+  readonly url: string;
+  /** Stops listening, waits for calls in flight up to the bound, then ends them. Leaves engine and ledger open. */
+  close(): Promise<void>;
+}
+
+/** Starts a gateway and resolves once it listens. Throws `invalid_request` for options that cannot be. */
+export async function startGateway(options: GatewayOptions): Promise<Gateway> {
+  checkListening(options);
+  const log = options.log ?? jsonLog();
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const callDeadlineMs = options.callDeadlineMs ?? DEFAULT_CALL_DEADLINE_MS;
+  const { engine, ledger } = options;
+  const keyring = new Keyring({
+    clientKeys: options.clientKeys ?? [],
+    operatorKeys: options.operatorKeys ?? [],
+  });
+  const app = newServer({ bodyBytes: limits.bodyBytes, requestTimeoutMs: callDeadlineMs, log });
+  const lines = new ClientLines(callDeadlineMs);
+  const marks = new UnrecordedMarks(ledger, log);
+  const metrics = gatewayMetrics({
+    callsInFlight: () => lines.size,
+    unmarkedRecords: () => marks.size,
+  });
+  const events = new EventHub();
+  const indexes = new RolloutIndexes(ledger);
+  const weights = new WeightVersions(ledger);
+  const recorder = new Recorder({
+    ledger,
+    engine,
+    indexes,
+    marks,
+    metrics,
+    events,
+    log,
+    tokensOnly: options.capture?.tokensOnly ?? false,
+  });
+  const chat = new ChatCalls({
+    engine,
+    recorder,
+    weights,
+    models: new ModelNames(engine, options.model ?? null, options.modelNames ?? {}),
+    metrics,
+    heartbeatMs: options.heartbeatMs ?? DEFAULT_HEARTBEAT_MS,
+  });
+
+  const routes = new Routes(app, keyring);
+  addCallRoutes(app, routes, {
+    chat,
+    recorder,
+    engine,
+    lines,
+    requireRollout: options.requireRollout ?? true,
+    maxCallsInFlight: limits.callsInFlight,
+    maxCallsInFlightPerRollout: limits.callsInFlightPerRollout,
+  });
+  addRolloutRoutes(routes, { ledger, recorder, marks, indexes, weights, metrics, events, keyring });
+  addRowRoutes(routes, { ledger, recorder, marks, metrics, events });
+  addHealthRoutes(routes, { engine, ledger, metrics, events });
+  routes.refuseOtherMethods();
+
+  const address = await app.listen({ host: options.host, port: options.port });
+  log("started", { url: address, engine: engine.url, ledger: ledger.location });
+  const close = async (): Promise<void> => {
+    const closed = app.close();
+    events.close();
+    await lines.drained(options.drainMs ?? DEFAULT_DRAIN_MS);
+    lines.endAll();
+    await lines.drained(5000);
+    app.server.closeAllConnections();
+    await closed;
+    await marks.close();
+    log("stopped", { url: address });
+  };
+  let closing: Promise<void> | null = null;
+  return { url: address, close: () => (closing ??= close()) };
+}
+
+function newServer(given: {
+  readonly bodyBytes: number;
+  readonly requestTimeoutMs: number;
+  readonly log: Log;
+}): FastifyInstance {
+  const app = fastify({
+    logger: false,
+    bodyLimit: given.bodyBytes,
+    // For receiving a request; the answer has the call's own deadline.
+    requestTimeout: given.requestTimeoutMs,
+    // Longer than the pools of clients keep theirs, so that no request meets a connection that is being closed.
+    keepAliveTimeout: 75_000,
+    genReqId: () => randomUUID().replaceAll("-", ""),
+    routerOptions: { maxParamLength: 1000, ignoreTrailingSlash: true },
+  });
+  app.decorateRequest("line", null);
+  app.decorateRequest("caller", null);
+  takeBodiesAsBytes(app, given.bodyBytes);
+  app.addHook("onRequest", (request, _reply, done) => {
+    // 426 makes clients that prefer a WebSocket fall back at once; other refusals are tried again.
+    if (request.headers.upgrade?.toLowerCase() === "websocket") {
+      done(new CoppiceError("invalid_request", "there is no WebSocket here: use HTTP", { status: 426 }));
+    } else done();
+  });
+  app.setErrorHandler((error, request, reply) => sendError(error, request, reply, given.log));
+  app.setNotFoundHandler((request, reply) =>
+    sendError(
+      new CoppiceError("not_found", `there is nothing at ${request.method} ${request.url.split("?", 1)[0]}`),
+      request,
+      reply,
+      given.log,
+    ),
+  );
+  return app;
+}
+
+function sendError(thrown: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
+  const error = asCoppiceError(thrown);
+  if (error.status >= 500 && error.code !== "unavailable") {
+    log("request_failed", {
+      method: request.method,
+      route: request.routeOptions.url ?? null,
+      status: error.status,
+      code: error.code,
+      // An engine's words may quote the prompt.
+      reason: error.code.startsWith("engine_") ? null : messageOf(error.cause ?? error),
+    });
+  }
+  const after = retryAfter(error);
+  if (after !== null) void reply.header("retry-after", after);
+  if (error.status === 401) void reply.header("www-authenticate", "Bearer");
+  const dialect = request.routeOptions.config.errors ?? openAiErrors;
+  return reply.code(error.status).type("application/json; charset=utf-8").send(dialect.body(error));
+}
