@@ -1,0 +1,285 @@
+// The adapter for vLLM servers, and for the stand-in, which speaks the same HTTP: the text way. Messages go out as the
+// client sent them; prompt ids, generated ids and log-probs are taken out of the answer, streamed or whole.
+// Shapes as vLLM 0.32.0 writes them (testing/fixtures). It keeps nothing between calls but connections.
+import { CoppiceError, messageOf } from "../errors.ts";
+import { parseEngineJson } from "../dialect/engine-json.ts";
+import { SseReader, type SseEvent } from "../dialect/sse.ts";
+import { isRecord } from "../lineage/message.ts";
+import { errorInside, EngineHttp, type EngineAnswer, type EngineHttpOptions } from "./engine-http.ts";
+import type { Engine, EngineModel, EngineReply, EngineRequest } from "./engine.ts";
+import { logprobOf } from "./told-tokens.ts";
+import { readWholeAnswer } from "./vllm-answer.ts";
+import { vllmBody, type VllmAsked } from "./vllm-request.ts";
+import { DONE, framesOf, StreamGathering } from "./vllm-stream.ts";
+
+export interface VllmOptions extends EngineHttpOptions {
+  /** The engine's name for its model; takes the place of the name in each request. */
+  readonly model?: string;
+  /** How the server was started (`--logprobs-mode`); `raw` is vLLM's default. */
+  readonly logprobsMode?: "raw" | "processed";
+  /** `stand-in` where that is what stands behind the URL. */
+  readonly kind?: "vllm" | "stand-in";
+  /**
+   * Ask for whole answers only, for servers that tell ids only there. A request with `stream: true` is then answered
+   * with `json` and no chunks.
+   */
+  readonly askWhole?: boolean;
+}
+
+/** Limit for the short questions that have no signal of their own, in milliseconds. */
+const QUESTION_TIMEOUT_MS = 10_000;
+/** How long a stream may stay open after its `[DONE]` before its connection is given up, in milliseconds. */
+const AFTER_DONE_MS = 1_000;
+
+export function vllmEngine(options: VllmOptions): Engine {
+  return new VllmEngine(options);
+}
+
+class VllmEngine implements Engine {
+  readonly kind: "vllm" | "stand-in";
+  readonly logprobsMode: "raw" | "processed";
+  readonly #http: EngineHttp;
+  readonly #model: string | null;
+  readonly #askWhole: boolean;
+
+  constructor(options: VllmOptions) {
+    this.kind = options.kind ?? "vllm";
+    this.logprobsMode = options.logprobsMode ?? "raw";
+    this.#http = new EngineHttp(options);
+    this.#model = options.model ?? null;
+    this.#askWhole = options.askWhole ?? false;
+  }
+
+  get url(): string {
+    return this.#http.url;
+  }
+
+  async chat(request: EngineRequest): Promise<EngineReply> {
+    const stream = request.stream && !this.#askWhole;
+    const asked = vllmBody(request.body, { stream, model: this.#model });
+    try {
+      const answer = await this.#http.send("POST", "/v1/chat/completions", asked.body, request.signal);
+      if (answer.statusCode !== 200) throw await this.#http.refusal(answer);
+      if (stream && isEventStream(answer)) return await this.#readStream(answer, asked, request);
+      return this.#readWhole(await this.#http.text(answer), asked);
+    } catch (error) {
+      if (request.signal.aborted) return abortedReply(request.signal);
+      throw error;
+    }
+  }
+
+  #readWhole(text: string, asked: VllmAsked): EngineReply {
+    const json = parseEngineJson(text, `the answer of the engine at ${this.url}`);
+    const error = isRecord(json) ? errorInside(json, this.url) : null;
+    if (error !== null) throw error;
+    return readWholeAnswer(json, asked);
+  }
+
+  async #readStream(answer: EngineAnswer, asked: VllmAsked, request: EngineRequest): Promise<EngineReply> {
+    const gathering = new StreamGathering(asked);
+    const reading = new StreamReading(gathering, request, this.url);
+    let error: Error | null = null;
+    try {
+      await reading.read(answer, this.#http.maxAnswerBytes);
+    } catch (thrown) {
+      error = thrown instanceof Error ? thrown : new Error(messageOf(thrown));
+    }
+    letGo(answer, reading.done && error === null ? AFTER_DONE_MS : 0);
+
+    const aborted = request.signal.aborted && !(reading.done && error === null);
+    // Nothing has reached the caller yet: it can still be answered with an error of its own.
+    if (error !== null && !aborted && reading.chunks === 0) throw asEngineError(error);
+    return {
+      ending: aborted ? "aborted" : error === null ? "complete" : "broken",
+      error: aborted ? abortReason(request.signal) : error,
+      promptTokenIds: gathering.promptTokenIds,
+      choices: gathering.choices(aborted ? "aborted" : error === null ? "whole" : "broken"),
+      usage: gathering.usage,
+      json: null,
+    };
+  }
+
+  async models(signal?: AbortSignal): Promise<readonly EngineModel[]> {
+    const json = await this.#ask("GET", "/v1/models", null, signal);
+    const list = isRecord(json) && Array.isArray(json["data"]) ? (json["data"] as unknown[]) : null;
+    if (list === null) {
+      throw new CoppiceError("engine_error", `the engine at ${this.url} has no list of models at /v1/models`);
+    }
+    return list.filter(isRecord).map((model) => ({
+      id: String(model["id"]),
+      maxModelLength: typeof model["max_model_len"] === "number" ? model["max_model_len"] : null,
+    }));
+  }
+
+  async detokenize(ids: Uint32Array, signal?: AbortSignal): Promise<string | null> {
+    if (ids.length === 0) return "";
+    try {
+      const json = await this.#ask("POST", "/detokenize", { tokens: [...ids] }, signal);
+      const text = isRecord(json) ? json["prompt"] : null;
+      // vLLM answers an id that it does not have with an empty text.
+      return typeof text === "string" && text !== "" ? text : null;
+    } catch (error) {
+      if (error instanceof CoppiceError || signal?.aborted === true) return null;
+      throw error;
+    }
+  }
+
+  async rescore(ids: Uint32Array, signal?: AbortSignal): Promise<Float32Array> {
+    const told = new Float32Array(ids.length).fill(Number.NaN);
+    if (ids.length < 2) return told;
+    // vLLM wants to generate at least one token.
+    const body = { prompt: [...ids], max_tokens: 1, temperature: 0, prompt_logprobs: 0 };
+    const json = await this.#ask("POST", "/v1/completions", body, signal ?? null);
+    const positions = promptLogprobs(json);
+    if (positions === null || positions.length !== ids.length) {
+      throw new CoppiceError(
+        "engine_error",
+        `the engine at ${this.url} told ${positions?.length ?? "no"} prompt log-probs for ${ids.length} ids`,
+      );
+    }
+    for (let index = 1; index < ids.length; index++) {
+      const position = positions[index];
+      told[index] = logprobOf(isRecord(position) ? position[String(ids[index])] : null);
+    }
+    return told;
+  }
+
+  async close(): Promise<void> {
+    await this.#http.close();
+  }
+
+  /** A question with a JSON answer. With a signal of undefined it has a time limit, with null it has none. */
+  async #ask(
+    method: "GET" | "POST",
+    path: string,
+    body: Readonly<Record<string, unknown>> | null,
+    signal: AbortSignal | undefined | null,
+  ): Promise<unknown> {
+    const limit = signal === undefined ? AbortSignal.timeout(QUESTION_TIMEOUT_MS) : (signal ?? undefined);
+    const model = this.#model === null ? {} : { model: this.#model };
+    const sent = body === null ? null : JSON.stringify({ ...model, ...body });
+    try {
+      const text = await this.#http.text(await this.#http.send(method, path, sent, limit));
+      return parseEngineJson(text, `the answer of the engine at ${this.url} to ${path}`);
+    } catch (error) {
+      if (limit?.aborted !== true) throw error;
+      throw new CoppiceError("engine_timeout", `the engine at ${this.url} did not answer ${path} in time`, {
+        cause: error,
+      });
+    }
+  }
+}
+
+/** One stream being read: what of it has been handed on. */
+class StreamReading {
+  /** `[DONE]`, or the end of a stream whose choices had all finished. */
+  done = false;
+  /** Chunks that were handed on. */
+  chunks = 0;
+  readonly #gathering: StreamGathering;
+  readonly #request: EngineRequest;
+  readonly #url: string;
+  #events: SseEvent[] = [];
+
+  constructor(gathering: StreamGathering, request: EngineRequest, url: string) {
+    this.#gathering = gathering;
+    this.#request = request;
+    this.#url = url;
+  }
+
+  /** Returns at the end of the answer, throws where it is broken or aborted. */
+  async read(answer: EngineAnswer, maxEventBytes: number): Promise<void> {
+    const reader = new SseReader((event) => this.#events.push(event), { maxEventBytes });
+    const pieces = answer.body.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>;
+    for await (const piece of pieces) {
+      reader.feed(piece);
+      await this.#handOn();
+      if (this.done) return this.#checkFinished();
+    }
+    reader.end();
+    await this.#handOn();
+    this.done = true;
+    this.#checkFinished();
+  }
+
+  async #handOn(): Promise<void> {
+    if (this.#events.length === 0) return;
+    const events = this.#events;
+    this.#events = [];
+    for (const event of events) {
+      for (const frame of framesOf(event)) {
+        if (this.done) return;
+        if (frame === DONE) this.done = true;
+        else await this.#takeFrame(frame);
+      }
+    }
+  }
+
+  async #takeFrame(frame: string): Promise<void> {
+    this.#request.signal.throwIfAborted();
+    const json = this.#gathering.parse(frame);
+    const error = errorInside(json, this.#url);
+    if (error !== null) throw error;
+    const chunk = this.#gathering.take(json);
+    this.chunks += 1;
+    // Awaited only where there is something to wait for: a turn of the event loop per token adds up.
+    const delivered = this.#request.onChunk?.(chunk);
+    if (delivered !== undefined) await delivered;
+  }
+
+  #checkFinished(): void {
+    if (this.#gathering.finished) return;
+    throw new CoppiceError(
+      "engine_error",
+      `the stream of the engine at ${this.#url} ended before every choice had told its finish reason`,
+    );
+  }
+}
+
+function isEventStream(answer: EngineAnswer): boolean {
+  return String(answer.headers["content-type"] ?? "").includes("text/event-stream");
+}
+
+/**
+ * Ends the reading of an answer. With a limit it is read to its end so that its connection can be used again, but not
+ * waited for past the limit; with 0 the connection is closed at once.
+ */
+function letGo({ body }: EngineAnswer, limitMs: number): void {
+  if (body.destroyed || body.readableEnded) return;
+  const limit = limitMs === 0 ? undefined : setTimeout(() => body.destroy(), limitMs);
+  body.once("close", () => clearTimeout(limit));
+  // What there is to say of this answer has been said: how its connection ends concerns nobody.
+  body.once("error", () => clearTimeout(limit));
+  if (limit === undefined) body.destroy();
+  else body.resume();
+}
+
+function abortedReply(signal: AbortSignal): EngineReply {
+  return {
+    ending: "aborted",
+    error: abortReason(signal),
+    promptTokenIds: null,
+    choices: [],
+    usage: null,
+    json: null,
+  };
+}
+
+function abortReason(signal: AbortSignal): Error {
+  const reason: unknown = signal.reason;
+  return reason instanceof Error ? reason : new Error(messageOf(reason));
+}
+
+function asEngineError(error: Error): CoppiceError {
+  if (error instanceof CoppiceError && error.code !== "too_large") return error;
+  return new CoppiceError("engine_error", `the engine's stream broke off (${messageOf(error)})`, {
+    cause: error,
+  });
+}
+
+function promptLogprobs(json: unknown): readonly unknown[] | null {
+  const choices = isRecord(json) && Array.isArray(json["choices"]) ? (json["choices"] as unknown[]) : [];
+  const first = choices[0];
+  const told = isRecord(first) ? first["prompt_logprobs"] : null;
+  return Array.isArray(told) ? told : null;
+}
