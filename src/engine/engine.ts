@@ -13,16 +13,24 @@ export interface EngineRequest {
   readonly signal: AbortSignal;
   /**
    * Called with each chunk in order while streaming. A promise that it returns is waited for before more is read:
-   * that is the back-pressure of a slow client.
+   * that is the back-pressure of a slow client. Tokens of a chunk count as sampled once it is handed over; chunks that
+   * come after the signal fired are not. What it throws closes the engine's connection and ends the call as `broken`.
    */
   readonly onChunk?: (chunk: EngineChunk) => void | Promise<void>;
 }
 
 /** One `chat.completion.chunk` as the engine sent it, with what capture added taken out. */
 export interface EngineChunk {
-  /** The chunk without token ids; `choices[].logprobs` as the engine gave them. */
+  /**
+   * The chunk without token ids, unless the request's body itself asks for them (`return_token_ids`). What else capture
+   * added is in it, for the caller to drop where the client did not ask: `choices[].logprobs`, and the usage chunk with
+   * its `choices: []`. A finish reason that the tokens belie is put right (completeness.ts).
+   */
   readonly json: Readonly<Record<string, unknown>>;
-  /** Log-probs of the chunk are in `json` only because capture asked; drop them for a client that did not. */
+  /**
+   * It tells a finish reason, or comes after every choice has told one. To be held, with all after it, until the call
+   * is committed. With several choices, chunks of those still running come after the first terminal one.
+   */
   readonly terminal: boolean;
 }
 
@@ -43,7 +51,8 @@ export interface EngineChoice {
 export interface EngineReply {
   /**
    * - `complete`: a terminal event or whole body was seen
-   * - `aborted`: the signal fired; `choices` hold what was sampled until then
+   * - `aborted`: the signal fired; `choices` hold what was sampled until then, none where no choice had begun; `error`
+   *   is the signal's reason
    * - `broken`: the engine's answer ended early or could not be read; `error` says how
    */
   readonly ending: "complete" | "aborted" | "broken";
@@ -52,7 +61,11 @@ export interface EngineReply {
   readonly promptTokenIds: Uint32Array | null;
   readonly choices: readonly EngineChoice[];
   readonly usage: Readonly<Record<string, unknown>> | null;
-  /** The whole `chat.completion` body without token ids where nothing was streamed; null for a stream. */
+  /**
+   * The whole `chat.completion` body where nothing was streamed, ids and log-probs as for a chunk; null for a stream.
+   * Also where a stream was asked for and the engine only tells all when asked whole: no chunk is handed over then, and
+   * the caller makes the stream from it.
+   */
   readonly json: Readonly<Record<string, unknown>> | null;
 }
 
@@ -68,11 +81,14 @@ export interface Engine {
   readonly logprobsMode: "raw" | "processed" | null;
 
   /**
-   * Asks for a chat completion. Throws a CoppiceError (`engine_unreachable`, `engine_timeout`, `engine_error` with the
-   * engine's own status and message) where nothing was sampled; once an answer has begun, it returns what there is.
+   * Asks for a chat completion. Throws a CoppiceError (`engine_unreachable`, or `engine_error` with the engine's own
+   * status and message, and `{status, message, type, param, code, retry_after?}` as its detail) where no chunk was
+   * handed over; once an answer has begun, it returns what there is. It never throws because the signal fired: that is
+   * an `aborted` reply. The signal is the one deadline.
    */
   chat(request: EngineRequest): Promise<EngineReply>;
 
+  /** Throws `engine_timeout` after 10 s, or when the signal fires. */
   models(signal?: AbortSignal): Promise<readonly EngineModel[]>;
 
   /** Text of the ids; null where the engine cannot tell. Never throws. */
