@@ -11,14 +11,15 @@ export interface Timed {
 
 /** The calls by the order in which they settled. Throws where only some calls of the rollout tell their times. */
 export function orderCalls(lines: readonly CallLine[], rolloutId: string): Timed[] {
-  const timed = lines.filter((line) => hasTime(line.admitted_at) && hasTime(line.committed_at));
-  const untimed = lines.find((line) => !hasTime(line.admitted_at) || !hasTime(line.committed_at));
-  const halfTimed = lines.find((line) => hasTime(line.admitted_at) !== hasTime(line.committed_at));
-  const odd = halfTimed ?? (timed.length > 0 ? untimed : undefined);
+  const timed = lines.filter((line) => hasTime(line.admitted_at) && settledAtOf(line) !== null);
+  const odd =
+    lines.find((line) =>
+      hasTime(line.admitted_at) ? settledAtOf(line) === null : hasTime(line.committed_at),
+    ) ?? (timed.length > 0 ? lines.find((line) => !hasTime(line.admitted_at)) : undefined);
   if (odd !== undefined) {
     throw new CoppiceError(
       "invalid_request",
-      `call ${odd.call_id} of rollout ${rolloutId} lacks admitted_at or committed_at: give both on all its calls or on none`,
+      `call ${odd.call_id} of rollout ${rolloutId} lacks admitted_at or committed_at: give both on all its calls (but those that never settled) or on none`,
       { param: "admitted_at" },
     );
   }
@@ -30,6 +31,12 @@ export function orderCalls(lines: readonly CallLine[], rolloutId: string): Timed
 
 function hasTime(value: number | null | undefined): boolean {
   return value !== null && value !== undefined;
+}
+
+/** A call that never settled comes after all that did; null where the time is missing. */
+function settledAtOf(line: CallLine): number | null {
+  if (hasTime(line.committed_at)) return line.committed_at as number;
+  return line.status === "admitted" || line.status === "unknown" ? Number.POSITIVE_INFINITY : null;
 }
 
 interface Moment {
@@ -44,7 +51,7 @@ interface Moment {
 function orderByTime(lines: readonly CallLine[], rolloutId: string): Timed[] {
   const moments = lines.flatMap((line, index): Moment[] => {
     const admittedAt = line.admitted_at as number;
-    const settledAt = line.committed_at as number;
+    const settledAt = settledAtOf(line) as number;
     if (settledAt < admittedAt) {
       throw new CoppiceError(
         "invalid_request",
@@ -59,7 +66,10 @@ function orderByTime(lines: readonly CallLine[], rolloutId: string): Timed[] {
     ];
   });
   // Stable: a call without duration keeps its admission before its settling, and lines their order.
-  moments.sort((one, other) => one.at - other.at || one.phase - other.phase || one.index - other.index);
+  moments.sort((one, other) => {
+    if (one.at !== other.at) return one.at < other.at ? -1 : 1;
+    return one.phase - other.phase || one.index - other.index;
+  });
   const admitted = new Map<CallLine, number>();
   const ordered: Timed[] = [];
   for (const [order, { kind, line }] of moments.entries()) {

@@ -121,7 +121,6 @@ export interface ParentFound<C extends Candidate> {
  * O(prompt + lengths not longer than it).
  */
 export class SequenceIndex<C extends Candidate> {
-  readonly #byId = new Map<string, C>();
   /** Distinct lengths, ascending, and beside each the calls of that length by fingerprint. */
   readonly #lengths: number[] = [];
   readonly #ofLength: Map<number, C[]>[] = [];
@@ -138,35 +137,28 @@ export class SequenceIndex<C extends Candidate> {
     const same = calls.get(call.fingerprint);
     if (same === undefined) calls.set(call.fingerprint, [call]);
     else same.push(call);
-    this.#byId.set(call.callId, call);
-    if (call.responseId !== null) this.#byId.set(call.responseId, call);
   }
 
   find(query: ParentQuery): ParentFound<C> {
     const { prompt, namedParent } = query;
     const { picked, fingerprint } = this.#pick(prompt);
-    const named = namedParent === null ? undefined : this.#byId.get(namedParent);
+    // Ids of a foreign trace may collide, so one name may fit several calls: any of them goes before all others.
+    const isNamed = (call: C): boolean => call.callId === namedParent || call.responseId === namedParent;
     const confirming = new Confirming(prompt);
-    let parent: C | null = null;
-    if (named !== undefined && picked.some((calls) => calls.includes(named)) && mayBeParent(named, query)) {
-      parent = confirming.confirm(named) ? named : null;
-    }
-    // Longest first, then latest settled.
-    for (let at = picked.length - 1; at >= 0 && parent === null; at--) {
-      const candidates = (picked[at] as readonly C[])
-        .filter((call) => mayBeParent(call, query))
-        .sort(laterFirst);
-      parent = candidates.find((call) => confirming.confirm(call)) ?? null;
-    }
+    const named = namedParent === null ? [] : picked.map((calls) => calls.filter(isNamed));
+    const parent = confirmFirst(named, query, confirming) ?? confirmFirst(picked, query, confirming);
     return {
       parent,
-      namedParentMisfit: namedParent !== null && (parent === null || parent !== named),
+      namedParentMisfit: namedParent !== null && (parent === null || !isNamed(parent)),
       promptState: { hash: confirming.finish(), fingerprint, length: prompt.length },
     };
   }
 
   /** Calls whose length and fingerprint the prompt has, shortest first, and the whole prompt's fingerprint. */
-  #pick(prompt: Uint32Array): { readonly picked: readonly (readonly C[])[]; readonly fingerprint: number } {
+  #pick(prompt: Uint32Array): {
+    readonly picked: readonly (readonly C[])[];
+    readonly fingerprint: number;
+  } {
     const picked: (readonly C[])[] = [];
     let fingerprint = FNV_OFFSET;
     let hashed = 0;
@@ -210,6 +202,22 @@ class Confirming {
     this.#hash.update(tokenBytes(this.#prompt.subarray(this.#hashed, length)));
     this.#hashed = length;
   }
+}
+
+/** Longest first, then latest settled. */
+function confirmFirst<C extends Candidate>(
+  picked: readonly (readonly C[])[],
+  query: ParentQuery,
+  confirming: Confirming,
+): C | null {
+  for (let at = picked.length - 1; at >= 0; at--) {
+    const candidates = (picked[at] as readonly C[])
+      .filter((call) => mayBeParent(call, query))
+      .sort(laterFirst);
+    const parent = candidates.find((call) => confirming.confirm(call));
+    if (parent !== undefined) return parent;
+  }
+  return null;
 }
 
 function mayBeParent(call: Candidate, query: ParentQuery): boolean {

@@ -1,7 +1,7 @@
 // An outcome and a forest in; chains or a refusal out. Pure. It decides which calls train and in which chain; the
 // records are checked before (rows/check-records.ts) and the rows built after.
 import { isSideCall, isUnrecorded, standsInForest, type Call, type CallId } from "../lineage/call.ts";
-import { chainOf, stepUp, type Forest } from "../lineage/forest.ts";
+import { chainOf, rootOf, stepUp, type Forest } from "../lineage/forest.ts";
 import type { Outcome, Refusal, RefusalReason } from "./outcome.ts";
 import { ReferenceIndex } from "./references.ts";
 
@@ -97,8 +97,13 @@ function selectFinal(forest: Forest<Call>, leaf: Call): Selection {
   const unrecorded = forest.calls.find(isUnrecorded);
   if (unrecorded !== undefined) return refuse("capture_incomplete", unrecordedDetail(unrecorded));
   if (!standsInForest(leaf)) return { kind: "refused", refusal: firstIncomplete([leaf]) as Refusal };
+  return selectWalk(forest, leaf, (call) => call.status === "aborted");
+}
+
+/** The leaf's walk: all on it train, but what is context above the leaf. */
+function selectWalk(forest: Forest<Call>, leaf: Call, isContext: (call: Call) => boolean): Selection {
   const chain = chainOf(forest, leaf, new Set([leaf.callId]));
-  const trained = chain.filter((call) => call === leaf || call.status !== "aborted");
+  const trained = chain.filter((call) => call === leaf || !isContext(call));
   const fault = firstIncomplete(trained);
   if (fault !== null) return { kind: "refused", refusal: fault };
   return selected([chain], new Set(trained.map((call) => call.callId)));
@@ -108,35 +113,36 @@ function selectFinal(forest: Forest<Call>, leaf: Call): Selection {
 function selectInferred(forest: Forest<Call>): Selection {
   const unrecorded = forest.calls.find(isUnrecorded);
   if (unrecorded !== undefined) return refuse("capture_incomplete", unrecordedDetail(unrecorded));
-  const standing = forest.calls.filter(standsInForest);
-  const alive = new Set<Call>();
-  for (const call of standing.filter((candidate) => !isSideCall(candidate))) {
-    for (let at: Call | null = call; at !== null && !alive.has(at); at = parentOf(forest, at)) alive.add(at);
+  const considered = forest.calls.filter((call) => standsInForest(call) && !isSideCall(call));
+  // A side call that a considered call goes on from is context on its walk, never a sibling or a leaf.
+  const goneOnFrom = new Set<Call>();
+  for (const call of considered) {
+    for (let at = parentOf(forest, call); at !== null && !goneOnFrom.has(at); at = parentOf(forest, at)) {
+      goneOnFrom.add(at);
+    }
   }
-  const hasChild = new Set([...alive].map((call) => call.parentCallId));
   const siblings = new Map<string, Call[]>();
-  for (const call of alive) {
+  for (const call of considered) {
     const key = siblingKey(call);
     siblings.set(key, [...(siblings.get(key) ?? []), call]);
   }
-  const left = [...alive].filter((call) => {
-    if (hasChild.has(call.callId)) return true;
+  const leaves = considered.filter((call) => {
+    if (goneOnFrom.has(call)) return false;
     const others = siblings.get(siblingKey(call)) as Call[];
     return !others.some((other) => other !== call && (call.settledOrder as number) < other.admittedOrder);
   });
-  const roots = left.filter((call) => call.parentCallId === null);
-  const leaves = left.filter((call) => !hasChild.has(call.callId));
   const leaf = leaves[0];
   if (leaf === undefined)
     return refuse("ambiguous", "no call is left from which a kept leaf could be inferred");
-  if (roots.length > 1 || leaves.length > 1) {
+  if (leaves.length > 1) {
     const names = leaves.map((call) => call.callId).join(", ");
-    return refuse("ambiguous", `${roots.length} trees with ${leaves.length} leaves are left (${names})`);
+    const trees = new Set(leaves.map((call) => rootOf(forest, call))).size;
+    return refuse("ambiguous", `${trees} trees with ${leaves.length} leaves are left (${names})`);
   }
   if (leaf.status === "aborted") {
     return refuse("ambiguous", `the one leaf left, ${leaf.callId}, was aborted, and nobody named it`);
   }
-  return selectFinal(forest, leaf);
+  return selectWalk(forest, leaf, (call) => call.status === "aborted" || isSideCall(call));
 }
 
 function parentOf(forest: Forest<Call>, call: Call): Call | null {
