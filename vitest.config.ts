@@ -4,6 +4,8 @@ const config: ViteUserConfigExport = defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     testTimeout: 30_000,
+    // Threads inherit this: the ledger's runs from its source.
+    execArgv: ["--import", new URL("./test/typescript/register.mjs", import.meta.url).href],
     // Two cores: more workers than that only add noise to the tests that start processes.
     maxWorkers: 2,
   },

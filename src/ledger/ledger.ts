@@ -49,6 +49,7 @@ export interface Rollout {
   readonly tags: Readonly<Record<string, string>>;
   readonly openedAt: number;
   readonly sealedAt: number | null;
+  /** As it was told; group and index are the rollout's, whoever told them. */
   readonly outcome: Outcome | null;
   /** The weight version that the ledger had when the rollout was opened. */
   readonly weightVersion: string | null;
@@ -106,12 +107,16 @@ export interface Ledger {
    */
   open(request: OpenRollout): Promise<Rollout>;
 
-  /** Records that the engine is about to be asked. Opens a rollout that was never opened. In list order. */
+  /**
+   * Records that the engine is about to be asked. Opens a rollout that was never opened. In list order, all or none:
+   * throws `conflict` for a call id that was used before.
+   */
   admit(admissions: readonly Admission[]): Promise<readonly Admitted[]>;
 
   /**
    * Settles an admitted call: gives its place in the count and its digest, and resolves when that is on disk.
-   * A call that was settled already (sealed while in flight) or whose attempt is gone goes to the late bin.
+   * A call that was settled already (sealed while in flight) or whose attempt is gone goes to the late bin. Throws
+   * `not_found` for a call that was never admitted there.
    */
   settle(call: PendingCall): Promise<Settled>;
 
@@ -126,10 +131,13 @@ export interface Ledger {
   /** Null where no such rollout or attempt was ever opened. A swept one is still told, without its calls. */
   rollout(key: AttemptKey): Promise<Rollout | null>;
 
-  /** Newest attempts, oldest opened first. */
+  /** Newest attempts, oldest opened first. A rollout without a group is a group of its own, named like it. */
   rollouts(filter: RolloutFilter): Promise<readonly Rollout[]>;
 
-  /** Settled and admitted calls with a place in the count after `sinceOrder`, without payload, late ones left out. */
+  /**
+   * Settled and admitted calls with a place in the count after `sinceOrder`, by their last place; without payload, late
+   * ones left out.
+   */
   summaries(key: AttemptKey, sinceOrder: number): Promise<readonly CallSummary[]>;
 
   /** All calls of the attempt in order of admission, late ones left out. */
@@ -137,13 +145,22 @@ export interface Ledger {
 
   call(callId: CallId): Promise<Call | null>;
 
-  /** The late bin of one attempt. */
+  /**
+   * The late bin of one attempt, by its own count of late admissions and settles, which goes on from where the attempt's
+   * count stands.
+   */
   lateCalls(key: AttemptKey): Promise<readonly Call[]>;
 
-  /** Prompt and generated ids of one call, joined from its ancestors. Null where it has none. */
+  /**
+   * Prompt and generated ids of one call, joined from its ancestors. Null where it has none, and for a late call whose
+   * ancestors were swept.
+   */
   sequence(callId: CallId): Promise<Uint32Array | null>;
 
-  /** Deletes the attempt's calls, the late bin too; the rollout stays known as `swept`. False where it is not there. */
+  /**
+   * Deletes the attempt's calls, the late bin too; the rollout stays known as `swept`, with its counts and outcome. False
+   * where it is not there or was swept before (what came late since then is deleted all the same).
+   */
   sweep(key: AttemptKey): Promise<boolean>;
 
   setWeightVersion(version: string): Promise<void>;
