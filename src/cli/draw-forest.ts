@@ -2,7 +2,7 @@
 // solid and in one lane, what was thrown away hollow and beside it, roots with the reason why they are roots, and each
 // row's walk from its leaf up to its root. Pure: records in, lines out; linear in the number of calls.
 import { fatesOf, SIGNS, walkedCalls, type DrawnRow, type Fate, type KeptRecord } from "./call-fate.ts";
-import { layOut, type LaidOut, type Lane } from "./forest-layout.ts";
+import { layOut, type LaidOut, type Lane, type LanePart } from "./forest-layout.ts";
 import { paintLine, piece, widthOf, type Piece, type Style } from "./paint.ts";
 import type { CallSummary, RootReason } from "../lineage/call.ts";
 import type { Refusal } from "../selection/outcome.ts";
@@ -111,9 +111,10 @@ function graphOf(
 ): Piece[] {
   const sign = SIGNS[fate];
   return [
-    ...lanes.map(({ solid, shape }) =>
-      piece(style.unicode ? unicodeLane(shape, solid) : ASCII_LANES[shape], solid ? "kept" : "dim"),
-    ),
+    ...lanes.flatMap(({ solid, shape }) => {
+      const [lane, arm] = laneText(shape, solid, style);
+      return [piece(lane, solid ? "kept" : "dim"), piece(arm, shape === "kept-fork" ? "kept" : "dim")];
+    }),
     piece(style.unicode ? sign.unicode : sign.ascii, sign.paint),
     piece(` ${labels.get(call.callId)}`, sign.paint === "rejected" ? "rejected" : "bold"),
   ];
@@ -144,8 +145,10 @@ const LIGHT_LANES = {
   deep: "⋯ ",
 } as const;
 
-function unicodeLane(shape: keyof typeof HEAVY_LANES, solid: boolean): string {
-  return (solid ? HEAVY_LANES : LIGHT_LANES)[shape];
+/** The lane itself and its arm towards the call. */
+function laneText(shape: LanePart["shape"], solid: boolean, style: Style): readonly [string, string] {
+  const text = style.unicode ? (solid ? HEAVY_LANES : LIGHT_LANES)[shape] : ASCII_LANES[shape];
+  return [text.charAt(0), text.slice(1)];
 }
 
 /** What the prompt adds to the parent's sequence, and what was sampled. */
