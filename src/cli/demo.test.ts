@@ -87,7 +87,7 @@ describe("with the stand-in", () => {
     expect(code).toBeUndefined();
     expect(err).toBe("");
     expect(text).toContain("* c9    2+1   c9 -> c8 -> c6 -> c5 -> c3 -> c2 -> c1 = group_g0_s0\n");
-    expect(text).toContain("* c9    2+1   root: asked again, as c1  c9 = group_g0_s3\n");
+    expect(text).toContain("* c9    2+1   root: asked again, as c1; c9 = group_g0_s3\n");
     expect(text).toContain("group_g0_s1       6        2       +0.5  10 11 [1003] 50 51 [1005]\n");
     expect(text).toContain(`wrote ${out}/off.rows.jsonl  ledger ${out}/off.ledger.db\n`);
     expect(text).not.toMatch(/[^\n -~]/);

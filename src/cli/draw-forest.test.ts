@@ -87,7 +87,7 @@ r0  9 calls, 4 trees, 6 leaves, 7 kept, 2 rejected
 |-o c7  2+1   rejected
 * c8    2+1   c8 -> c6 = group_g0_s2
 
-* c9    2+1   root: no messages to tell why  c9 = group_g0_s3`.trimStart(),
+* c9    2+1   root: no messages to tell why; c9 = group_g0_s3`.trimStart(),
     );
   });
 });
@@ -174,6 +174,21 @@ r  5 calls, 2 trees, 3 leaves, 1 kept, 2 rejected, 2 not walked
       "✗ c8  0+0   unknown",
       "• d1  0+1   untrainable: the engine told no prompt ids",
     ]);
+  });
+
+  test("a drift shows the letters around the place where the texts part, however long they are", () => {
+    const rootReason = {
+      kind: "drift",
+      followedCallId: callId("c1"),
+      index: 3,
+      expectedId: 8,
+      actualId: 9,
+      expectedText: `${"a".repeat(50)}b`,
+      actualText: `${"a".repeat(50)}${"c".repeat(50)}`,
+    } as const;
+    expect(draw([call("c1", null), call("c2", null, { rootReason })])).toContain(
+      `recorded 8 "...${"a".repeat(19)}b", sent 9 "...${"a".repeat(6)}${"c".repeat(14)}..."`,
+    );
   });
 
   test("a forest that is all roots raises an alarm", () => {

@@ -4,7 +4,8 @@
 import { fatesOf, SIGNS, walkedCalls, type DrawnRow, type Fate, type KeptRecord } from "./call-fate.ts";
 import { layOut, type LaidOut, type Lane, type LanePart } from "./forest-layout.ts";
 import { paintLine, piece, widthOf, type Piece, type Style } from "./paint.ts";
-import type { CallSummary, RootReason } from "../lineage/call.ts";
+import { rootNote } from "./root-note.ts";
+import type { CallSummary } from "../lineage/call.ts";
 import type { Refusal } from "../selection/outcome.ts";
 
 /** What a line tells of a call; a CallSummary fits. */
@@ -47,8 +48,8 @@ export function drawForest(drawing: ForestDrawing, style: Style): string[] {
   const lines: Piece[][] = [headline(drawing, trees, fates)];
   for (const [treeIndex, tree] of trees.entries()) {
     const before = trees[treeIndex - 1];
-    // Calls without a place in the forest need no air between them.
-    if (before === undefined || !isLone(tree) || !isLone(before)) lines.push([]);
+    // Single calls need no air between them.
+    if (before === undefined || tree.length > 1 || before.length > 1) lines.push([]);
     for (const [index, { call, isRoot }] of tree.entries()) {
       const graph = graphs[treeIndex]?.[index] as Piece[];
       lines.push([
@@ -180,40 +181,8 @@ function notes(call: DrawnCall, { isRoot, fate, labels, walks, style, drawing }:
   if (call.class !== null && call.class !== "main") told.push([piece(call.class, "dim")]);
   told.push(...(walks.get(call.callId) ?? []));
   if (drawing.ids === true && labels.get(call.callId) !== call.callId) told.push([piece(call.callId, "dim")]);
-  const between = piece(style.unicode ? "  ·  " : "  ", "dim");
+  const between = piece(style.unicode ? "  ·  " : "; ", "dim");
   return told.flatMap((note, index) => [index === 0 ? piece("   ") : between, ...note]);
-}
-
-function rootNote(reason: RootReason | null, labels: ReadonlyMap<string, string>): Piece[] {
-  const label = (id: string): string => labels.get(id) ?? id;
-  switch (reason?.kind) {
-    case undefined:
-      return [piece("root")];
-    case "rewrite":
-      return [piece("root: "), piece("rewrite")];
-    case "asked_again":
-      return [piece("root: "), piece(`asked again, as ${label(reason.rootCallId)}`)];
-    case "other_agent":
-      return [piece("root: "), piece("other agent")];
-    case "unknown":
-      return [piece("root: "), piece("no messages to tell why", "dim")];
-    case "drift": {
-      const expected = tokenText(reason.expectedId, reason.expectedText);
-      const actual = tokenText(reason.actualId, reason.actualText);
-      return [
-        piece("root: "),
-        piece("drift", "warning"),
-        piece(
-          ` from ${label(reason.followedCallId)} at token ${reason.index}: recorded ${expected}, sent ${actual}`,
-        ),
-      ];
-    }
-  }
-}
-
-function tokenText(id: number | null, text: string | null): string {
-  if (id === null) return "the end";
-  return text === null ? String(id) : `${id} ${JSON.stringify(text)}`;
 }
 
 function isLone(tree: readonly LaidOut<DrawnCall>[]): boolean {

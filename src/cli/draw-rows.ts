@@ -29,8 +29,10 @@ export function drawRows(rows: readonly TabledRow[], style: Style): string[] {
     texts.map((text, column) =>
       column === 0 ? text.padEnd(widths[column] as number) : text.padStart(widths[column] as number),
     );
+  const idsShown = rows.every(({ tokenIds }) => tokenIds.length <= IDS_SHOWN);
+  const marks = idsShown ? "token ids, the trained ones in brackets" : "tokens, the trained ones marked";
   return [
-    paintLine([piece(`${align(head).join("  ")}  token ids, the trained ones in brackets`, "dim")], style),
+    paintLine([piece(`${align(head).join("  ")}  ${marks}`, "dim")], style),
     ...rows.map((row, index) => {
       const [id, ...numbers] = align(cells[index] as string[]);
       const told = [piece(id as string, "bold"), piece(`  ${numbers.join("  ")}  `)];

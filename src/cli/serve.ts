@@ -1,0 +1,154 @@
+// `coppice serve`: the gateway in the foreground. One line with its address when ready; SIGTERM and SIGINT drain.
+import { Command, InvalidArgumentError, Option } from "commander";
+import { vllmEngine } from "../engine/vllm.ts";
+import { startGateway } from "../gateway/server.ts";
+import { openSqliteLedger } from "../ledger/sqlite-ledger.ts";
+
+interface ServeOptions {
+  readonly engine: string;
+  readonly engineKey?: string;
+  readonly model?: string;
+  readonly modelName?: Readonly<Record<string, string>>;
+  readonly ledger: string;
+  readonly host: string;
+  readonly port: number;
+  readonly clientKey?: readonly string[];
+  readonly operatorKey?: readonly string[];
+  readonly allowUncaptured?: boolean;
+  readonly tokensOnly?: boolean;
+  readonly callDeadline: number;
+  readonly bodyLimit: number;
+  readonly logprobsMode: "raw" | "processed";
+}
+
+export function serveCommand(): Command {
+  return new Command("serve")
+    .description("run the gateway between agents and an engine")
+    .addOption(
+      new Option("--engine <url>", "the inference engine").env("COPPICE_ENGINE").makeOptionMandatory(),
+    )
+    .addOption(
+      new Option("--engine-key <key>", "sent to the engine as a bearer token").env("COPPICE_ENGINE_KEY"),
+    )
+    .addOption(
+      new Option("--model <name>", "the policy's name at the engine (default: the first it lists)").env(
+        "COPPICE_MODEL",
+      ),
+    )
+    .addOption(
+      new Option(
+        "--model-name <asked=served>",
+        "a name that means another of the engine's models; repeatable",
+      ).argParser(modelName),
+    )
+    .addOption(
+      new Option("--ledger <file>", "where calls are kept: a SQLite file")
+        .env("COPPICE_LEDGER")
+        .default("coppice.db"),
+    )
+    .addOption(new Option("--host <host>", "address to listen on").env("COPPICE_HOST").default("127.0.0.1"))
+    .addOption(
+      new Option("--port <port>", "port to listen on; 0 takes a free one")
+        .env("COPPICE_PORT")
+        .default(8790)
+        .argParser(integer(0, 65_535)),
+    )
+    .addOption(
+      new Option("--client-key <key>", "a key that agents must send; repeatable")
+        .env("COPPICE_CLIENT_KEY")
+        .argParser(repeated),
+    )
+    .addOption(
+      new Option("--operator-key <key>", "a key for trainers and people; repeatable")
+        .env("COPPICE_OPERATOR_KEY")
+        .argParser(repeated),
+    )
+    .option("--allow-uncaptured", "pass calls without a rollout through, unrecorded and counted")
+    .option("--tokens-only", "keep tokens, but no messages and no answers")
+    .addOption(
+      new Option("--call-deadline <seconds>", "the one deadline of a call")
+        .default(3600)
+        .argParser(integer(1, 1e6)),
+    )
+    .addOption(
+      new Option("--body-limit <mib>", "largest request body, in MiB")
+        .default(64)
+        .argParser(integer(1, 4096)),
+    )
+    .addOption(
+      new Option("--logprobs-mode <mode>", "which log-probs the engine was started to tell")
+        .choices(["raw", "processed"])
+        .default("raw"),
+    )
+    .addHelpText(
+      "after",
+      "\nExample:\n  coppice serve --engine http://127.0.0.1:8000 --ledger run.db\n" +
+        "  agents then use the base URL http://127.0.0.1:8790/r/ROLLOUT/v1",
+    )
+    .action(serve);
+}
+
+async function serve(options: ServeOptions): Promise<void> {
+  const engine = vllmEngine({
+    url: options.engine,
+    logprobsMode: options.logprobsMode,
+    ...(options.engineKey === undefined ? {} : { apiKey: options.engineKey }),
+  });
+  const ledger = await openSqliteLedger(options.ledger);
+  try {
+    const gateway = await startGateway({
+      engine,
+      ledger,
+      host: options.host,
+      port: options.port,
+      requireRollout: options.allowUncaptured !== true,
+      limits: { bodyBytes: options.bodyLimit * 1024 * 1024 },
+      callDeadlineMs: options.callDeadline * 1000,
+      capture: { tokensOnly: options.tokensOnly === true },
+      clientKeys: options.clientKey ?? [],
+      operatorKeys: options.operatorKey ?? [],
+      modelNames: options.modelName ?? {},
+      ...(options.model === undefined ? {} : { model: options.model }),
+    });
+    process.stdout.write(
+      `coppice listens on ${gateway.url} for ${options.engine}, ledger ${options.ledger}\n`,
+    );
+    await stopSignal();
+    await gateway.close();
+  } finally {
+    await ledger.close();
+    await engine.close();
+  }
+}
+
+/** Resolves at the first SIGTERM or SIGINT; a second one ends the process at once. */
+function stopSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve());
+  });
+}
+
+function integer(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (!Number.isInteger(value) || value < min || value > max) {
+      throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
+    }
+    return value;
+  };
+}
+
+function repeated(value: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), value];
+}
+
+function modelName(
+  value: string,
+  before: Readonly<Record<string, string>> | undefined,
+): Readonly<Record<string, string>> {
+  const [asked, served] = value.split("=", 2);
+  if (asked === undefined || asked === "" || served === undefined || served === "") {
+    throw new InvalidArgumentError("It must be ASKED=SERVED.");
+  }
+  return { ...before, [asked]: served };
+}
