@@ -140,6 +140,20 @@ describe("with an engine", () => {
     expect(text).toContain("group_g0_s0");
   });
 
+  test("a rollout that is refused is drawn with its reason, told on stderr, and the exit code is 1", async () => {
+    // The call that the final form names tells one token too many in its usage.
+    const engine = await startStandIn({
+      script: (_request, count) => (count === ACTIONS + 2 ? { kind: "counts", usage: 1 } : null),
+    });
+    standIns.push(engine);
+    const { out: text, err, code } = await print("--engine", engine.url, "--out", folder());
+    expect(code).toBe(1);
+    expect(text).toMatch(/^x no rows: capture_incomplete {2}call \S+ must train and is untrainable/m);
+    expect(err).toMatch(
+      /^coppice: compaction off: r0 was refused: capture_incomplete: .*\n.* r0 gave no rows\n$/,
+    );
+  });
+
   test("an engine that is not there is an error that says so", async () => {
     const engine = await startStandIn();
     await engine.close();
