@@ -15,6 +15,18 @@ import type { ToldAnswer } from "./told.ts";
 import { errorJson, writeFrames, writeWhole } from "./wire.ts";
 
 const FINGERPRINT = "vllm-0.32.0-standin";
+/** Every model of a vLLM server has the same. */
+const PERMISSION = {
+  allow_create_engine: false,
+  allow_sampling: true,
+  allow_logprobs: true,
+  allow_search_indices: false,
+  allow_view: true,
+  allow_fine_tuning: false,
+  organization: "*",
+  group: null,
+  is_blocking: false,
+};
 const DEFAULT_MAX_MODEL_LENGTH = 131_072;
 
 export class StandInEngine {
@@ -211,13 +223,11 @@ export class StandInEngine {
   }
 
   #models(): string {
-    const { created, id } = { created: this.#started, id: this.#name };
-    const model = { id, object: "model", created, owned_by: "coppice-stand-in", root: id, parent: null };
-    const list = {
-      object: "list",
-      data: [{ ...model, max_model_len: this.#maxModelLength, permission: [] }],
-    };
-    return JSON.stringify(list);
+    const created = this.#started;
+    const head = { id: this.#name, object: "model", created, owned_by: "coppice-stand-in", root: this.#name };
+    const permission = { id: "modelperm-stand-in", object: "model_permission", created, ...PERMISSION };
+    const model = { ...head, parent: null, max_model_len: this.#maxModelLength, permission: [permission] };
+    return JSON.stringify({ object: "list", data: [model] });
   }
 
   #weights(): string {

@@ -2,6 +2,7 @@
 // A script gives them as values; an agent, or a test that has only a base URL, writes markers into the last message,
 // such as `@@fault:http500@@` or `@@fault:abort=3@@`.
 import type { ScriptedAnswer } from "./answer.ts";
+import { Refused } from "./request.ts";
 
 /** A log-prob that is none, as engines have written them. */
 export type BadLogprob = "NaN" | "Infinity" | "-Infinity" | "null" | "-9999";
@@ -118,13 +119,14 @@ export const MARKER_NAMES: readonly string[] = Object.keys(MARKERS);
 
 const MARKER = /@@fault:([a-z0-9_]+)(?:=(-?\d+))?@@/g;
 
-/** The faults that a text asks for. Throws where it names one that is not there. */
+/** The faults that a text asks for. Refuses one that is not there. */
 export function markedFaults(text: string): Fault[] {
   if (!text.includes("@@fault:")) return [];
   return [...text.matchAll(MARKER)].map(([, name, argument]) => {
     const make = Object.hasOwn(MARKERS, name as string) ? MARKERS[name as string] : undefined;
     if (make === undefined) {
-      throw new Error(`the stand-in has no fault ${String(name)}; it has ${MARKER_NAMES.join(", ")}`);
+      const message = `the stand-in has no fault ${String(name)}; it has ${MARKER_NAMES.join(", ")}`;
+      throw new Refused(400, "BadRequestError", message, "messages");
     }
     return make(argument === undefined ? null : Number(argument));
   });
