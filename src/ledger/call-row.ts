@@ -292,7 +292,7 @@ const FIELDS = Object.keys(
 ) as readonly (keyof PendingCall)[];
 
 /**
- * The fields of a call and no others, since the digest is over whatever stands there. Token arrays that are views of
+ * The fields of a call and no others, in the shapes that are read back: the digest is over whatever stands there. Token arrays that are views of
  * a larger buffer are copied: a message to the worker would carry the whole buffer.
  */
 export function pickFields(call: PendingCall): PendingCall {

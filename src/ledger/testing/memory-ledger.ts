@@ -1,0 +1,365 @@
+// The naive ledger that others are compared with: arrays and plain loops, nothing shared with their code but the record
+// of a call. It keeps nothing when the process ends; `restart` is the death of the process that held it.
+import { isDeepStrictEqual } from "node:util";
+import { CoppiceError } from "../../errors.ts";
+import type { Call, CallId, CallSummary, RolloutId } from "../../lineage/call.ts";
+import { digestCall, settleCall, type PendingCall } from "../../lineage/record-digest.ts";
+import type { Outcome } from "../../selection/outcome.ts";
+import { pickFields, unansweredCall } from "../call-row.ts";
+import type {
+  Admission,
+  Admitted,
+  AttemptKey,
+  CallCounts,
+  Ledger,
+  OpenRollout,
+  Rollout,
+  RolloutFilter,
+  Settled,
+} from "../ledger.ts";
+import { alreadySwept, callIdTaken, cannotReopen, placeTaken } from "../rollout-rules.ts";
+
+interface Attempt {
+  told: Omit<Rollout, "counts" | "tags"> & { tags: Rollout["tags"] | null; deadlineMs: number | null };
+  counts: { -readonly [K in keyof CallCounts]: number };
+  order: number;
+  lateOrder: number;
+  inFlight: PendingCall[];
+  settled: Call[];
+  lateInFlight: PendingCall[];
+  late: Call[];
+}
+
+export class MemoryLedger implements Ledger {
+  readonly location = "memory";
+  readonly #attempts: Attempt[] = [];
+  #weightVersion: string | null = null;
+
+  /** What the next process finds: calls in flight are unknown. */
+  restart(): void {
+    const detail = "the ledger was closed before this call settled";
+    for (const attempt of this.#attempts) {
+      for (const call of attempt.inFlight.splice(0)) {
+        attempt.counts.unknown += 1;
+        attempt.settled.push(
+          settleCall({ ...call, status: "unknown", statusDetail: detail }, ++attempt.order),
+        );
+      }
+      for (const call of attempt.lateInFlight.splice(0)) {
+        attempt.late.push(
+          settleCall({ ...call, status: "unknown", statusDetail: detail }, nextLate(attempt)),
+        );
+      }
+    }
+  }
+
+  async open(request: OpenRollout): Promise<Rollout> {
+    const newest = this.#newest(request.rolloutId);
+    if (request.attempt !== null && !(Number.isSafeInteger(request.attempt) && request.attempt >= 1)) {
+      throw new CoppiceError("invalid_request", "attempt is no attempt");
+    }
+    const begins = newest === undefined || (request.attempt ?? 0) > newest.told.attempt;
+    if (!begins && (request.attempt ?? newest.told.attempt) < newest.told.attempt)
+      throw cannotReopen(newest.told, request.attempt);
+    if (!begins && newest.told.state !== "open") throw cannotReopen(newest.told, request.attempt);
+    const told = { ...request, deadlineMs: deadlineMs(request) };
+    const before = begins ? null : newest.told;
+    const fields = {
+      groupId: first("group_id", before?.groupId, told.groupId),
+      groupSize: first("group_size", before?.groupSize, told.groupSize),
+      generationIndex: first("generation_index", before?.generationIndex, told.generationIndex),
+      sampling: first("sampling", before?.sampling, told.sampling),
+      tags: first("tags", before?.tags, told.tags),
+      deadlineAt: before?.deadlineAt ?? told.deadlineAt,
+      deadlineMs:
+        before?.deadlineAt === undefined || before.deadlineAt === null ? told.deadlineMs : before.deadlineMs,
+    };
+    if (before !== null && before.deadlineMs !== told.deadlineMs)
+      first("deadline_at", before.deadlineAt, told.deadlineAt);
+    this.#checkGroup(request.rolloutId, fields.groupId, fields.generationIndex);
+    if (!begins) {
+      newest.told = { ...newest.told, ...fields };
+      return tell(newest);
+    }
+    if (newest?.told.state === "open") sealAttempt(newest, request.openedAt);
+    return tell(
+      this.#begin(request.rolloutId, request.attempt ?? 1, { ...fields, openedAt: request.openedAt }),
+    );
+  }
+
+  async admit(admissions: readonly Admission[]): Promise<readonly Admitted[]> {
+    const ids = admissions.map((admission) => admission.callId);
+    const taken = ids.find((id, index) => this.#holds(id) || ids.indexOf(id) < index);
+    if (taken !== undefined) throw callIdTaken(taken);
+    return admissions.map((admission) => {
+      const attempt =
+        this.#newest(admission.rolloutId) ??
+        this.#begin(admission.rolloutId, 1, { openedAt: admission.admittedAt });
+      const late = attempt.told.state !== "open";
+      const admittedOrder = late ? nextLate(attempt) : ++attempt.order;
+      attempt.counts[late ? "late" : "admitted"] += 1;
+      (late ? attempt.lateInFlight : attempt.inFlight).push(
+        unansweredCall({ ...admission, attempt: attempt.told.attempt, admittedOrder }),
+      );
+      return {
+        callId: admission.callId,
+        attempt: attempt.told.attempt,
+        admittedOrder,
+        late,
+        sampling: attempt.told.sampling,
+        deadlineAt: attempt.told.deadlineAt,
+        rolloutWeightVersion: attempt.told.weightVersion,
+      };
+    });
+  }
+
+  async settle(given: PendingCall): Promise<Settled> {
+    const pending = pickFields(given);
+    const attempt = this.#find(pending);
+    if (attempt === undefined) throw new CoppiceError("not_found", "no such attempt");
+    if (pending.status === "admitted") throw new CoppiceError("invalid_request", "status");
+    const inFlight = [...attempt.inFlight, ...attempt.lateInFlight].find(
+      (call) => call.callId === pending.callId,
+    );
+    if (inFlight !== undefined && inFlight.admittedOrder !== pending.admittedOrder) {
+      throw new CoppiceError("invalid_request", "order");
+    }
+    if (inFlight === undefined && attempt.told.state !== "swept" && !this.#holdsSettled(pending.callId)) {
+      throw new CoppiceError("not_found", "never admitted");
+    }
+    if (inFlight !== undefined && attempt.inFlight.includes(inFlight)) {
+      attempt.inFlight.splice(attempt.inFlight.indexOf(inFlight), 1);
+      attempt.counts[pending.status] += 1;
+      const call = settleCall(pending, ++attempt.order);
+      attempt.settled.push(call);
+      return { call, late: false };
+    }
+    if (inFlight === undefined) attempt.counts.late += 1;
+    else attempt.lateInFlight.splice(attempt.lateInFlight.indexOf(inFlight), 1);
+    const call = settleCall(pending, nextLate(attempt));
+    attempt.late.push(call);
+    return { call, late: true };
+  }
+
+  async seal(outcome: Outcome, sealedAt: number): Promise<Rollout> {
+    const attempt = this.#newest(outcome.rolloutId);
+    if (attempt === undefined) throw new CoppiceError("not_found", "no rollout");
+    const { told } = attempt;
+    if (told.state === "swept") throw alreadySwept(outcome.rolloutId);
+    const before = told.outcome;
+    if (before !== null) {
+      for (const field of ["accepted", "final", "failed", "infer"] as const) {
+        if (!isDeepStrictEqual(before[field], outcome[field])) throw fieldDiffers(field);
+      }
+    }
+    const groupId = first("group_id", told.groupId, outcome.groupId);
+    const generationIndex = first("generation_index", told.generationIndex, outcome.generationIndex);
+    const reward = first("reward", before?.reward, outcome.reward);
+    this.#checkGroup(outcome.rolloutId, groupId, generationIndex);
+    if (told.state === "open") sealAttempt(attempt, sealedAt);
+    attempt.told = {
+      ...attempt.told,
+      groupId,
+      generationIndex,
+      outcome: { ...(before ?? outcome), groupId, generationIndex, reward },
+    };
+    return tell(attempt);
+  }
+
+  async rollout(key: AttemptKey): Promise<Rollout | null> {
+    const attempt = this.#find(key);
+    return attempt === undefined ? null : tell(attempt);
+  }
+
+  async rollouts({ groupId, state, limit }: RolloutFilter): Promise<readonly Rollout[]> {
+    return this.#attempts
+      .filter((attempt) => this.#newest(attempt.told.rolloutId) === attempt)
+      .filter(({ told }) => groupId === undefined || (told.groupId ?? told.rolloutId) === groupId)
+      .filter(({ told }) => state === undefined || told.state === state)
+      .toSorted((one, other) => one.told.openedAt - other.told.openedAt)
+      .slice(0, limit)
+      .map(tell);
+  }
+
+  async summaries(key: AttemptKey, sinceOrder: number): Promise<readonly CallSummary[]> {
+    return (await this.calls(key))
+      .filter((call) => lastOrder(call) > sinceOrder)
+      .toSorted((one, other) => lastOrder(one) - lastOrder(other))
+      .map((call) => {
+        const { carriedTokenIds: _c, generatedTokenIds: _g, generatedLogprobs: _l, ...rest } = call;
+        const { messages: _m, answer: _a, digest: _d, ...summary } = rest;
+        return summary;
+      });
+  }
+
+  async calls(key: AttemptKey): Promise<readonly Call[]> {
+    const attempt = this.#find(key);
+    if (attempt === undefined) return [];
+    return [...attempt.settled, ...attempt.inFlight.map(asRead)].toSorted(
+      (one, other) => one.admittedOrder - other.admittedOrder,
+    );
+  }
+
+  async call(callId: CallId): Promise<Call | null> {
+    const isIt = (call: { readonly callId: CallId }): boolean => call.callId === callId;
+    for (const { inFlight, lateInFlight } of this.#attempts) {
+      const pending = [...inFlight, ...lateInFlight].find(isIt);
+      if (pending !== undefined) return asRead(pending);
+    }
+    return (
+      this.#attempts.flatMap((attempt) => attempt.settled).find(isIt) ??
+      this.#attempts.flatMap((attempt) => attempt.late).findLast(isIt) ??
+      null
+    );
+  }
+
+  async lateCalls(key: AttemptKey): Promise<readonly Call[]> {
+    const attempt = this.#find(key);
+    if (attempt === undefined) return [];
+    return [...attempt.late, ...attempt.lateInFlight.map(asRead)].toSorted(
+      (one, other) => lastOrder(one) - lastOrder(other),
+    );
+  }
+
+  async sequence(callId: CallId): Promise<Uint32Array | null> {
+    const call = await this.call(callId);
+    if (call === null || call.address === null) return null;
+    const own = [...call.carriedTokenIds, ...call.generatedTokenIds];
+    if (call.parentCallId === null) return Uint32Array.from(own);
+    const above = await this.sequence(call.parentCallId);
+    return above === null ? null : Uint32Array.from([...above, ...own]);
+  }
+
+  async sweep(key: AttemptKey): Promise<boolean> {
+    const attempt = this.#find(key);
+    if (attempt === undefined) return false;
+    attempt.counts.aborted += attempt.inFlight.length;
+    attempt.order += attempt.inFlight.length;
+    Object.assign(attempt, { inFlight: [], settled: [], lateInFlight: [], late: [] });
+    const wasThere = attempt.told.state !== "swept";
+    attempt.told = { ...attempt.told, state: "swept" };
+    return wasThere;
+  }
+
+  async setWeightVersion(version: string): Promise<void> {
+    this.#weightVersion = version;
+  }
+
+  async weightVersion(): Promise<string | null> {
+    return this.#weightVersion;
+  }
+
+  async close(): Promise<void> {}
+
+  #begin(
+    rolloutId: RolloutId,
+    attempt: number,
+    fields: Partial<Attempt["told"]> & { openedAt: number },
+  ): Attempt {
+    const begun: Attempt = {
+      told: {
+        groupId: null,
+        groupSize: null,
+        generationIndex: null,
+        sampling: null,
+        tags: null,
+        deadlineAt: null,
+        deadlineMs: null,
+        sealedAt: null,
+        outcome: null,
+        ...fields,
+        rolloutId,
+        attempt,
+        state: "open",
+        weightVersion: this.#weightVersion,
+      },
+      counts: { admitted: 0, committed: 0, failed: 0, aborted: 0, unknown: 0, late: 0 },
+      order: 0,
+      lateOrder: 0,
+      inFlight: [],
+      settled: [],
+      lateInFlight: [],
+      late: [],
+    };
+    this.#attempts.push(begun);
+    return begun;
+  }
+
+  #newest(rolloutId: RolloutId): Attempt | undefined {
+    return this.#attempts.findLast((attempt) => attempt.told.rolloutId === rolloutId);
+  }
+
+  #find({ rolloutId, attempt }: AttemptKey): Attempt | undefined {
+    if (attempt === null) return this.#newest(rolloutId);
+    return this.#attempts.find(({ told }) => told.rolloutId === rolloutId && told.attempt === attempt);
+  }
+
+  #holdsSettled(id: CallId): boolean {
+    return this.#attempts.some(({ settled, late }) =>
+      [...settled, ...late].some((call) => call.callId === id),
+    );
+  }
+
+  #holds(id: CallId): boolean {
+    return (
+      this.#holdsSettled(id) ||
+      this.#attempts.some((one) => [...one.inFlight, ...one.lateInFlight].some((call) => call.callId === id))
+    );
+  }
+
+  #checkGroup(rolloutId: RolloutId, groupId: string | null, index: number | null): void {
+    if (groupId === null || index === null) return;
+    for (const attempt of this.#attempts) {
+      const { told } = attempt;
+      const isOther = told.rolloutId !== rolloutId && this.#newest(told.rolloutId) === attempt;
+      if (isOther && told.groupId === groupId && told.generationIndex === index)
+        throw placeTaken({ groupId, generationIndex: index }, told.rolloutId);
+    }
+  }
+}
+
+function nextLate(attempt: Attempt): number {
+  attempt.lateOrder = Math.max(attempt.lateOrder, attempt.order) + 1;
+  return attempt.lateOrder;
+}
+
+function sealAttempt(attempt: Attempt, sealedAt: number): void {
+  for (const call of attempt.inFlight.splice(0)) {
+    attempt.counts.aborted += 1;
+    attempt.settled.push(
+      settleCall(
+        { ...call, status: "aborted", statusDetail: "sealed", settledAt: sealedAt },
+        ++attempt.order,
+      ),
+    );
+  }
+  attempt.told = { ...attempt.told, state: "sealed", sealedAt };
+}
+
+function tell({ told, counts }: Attempt): Rollout {
+  const { deadlineMs: _deadlineMs, tags, ...rest } = told;
+  return { ...rest, tags: tags ?? {}, counts: { ...counts } };
+}
+
+function first<T>(field: string, kept: T | null | undefined, told: T | null): T | null {
+  if (kept === null || kept === undefined) return told;
+  if (told !== null && !isDeepStrictEqual(kept, told)) throw fieldDiffers(field);
+  return kept;
+}
+
+function deadlineMs(request: OpenRollout): number | null {
+  return request.deadlineAt === null ? null : request.deadlineAt - request.openedAt;
+}
+
+function lastOrder(call: CallSummary): number {
+  return call.settledOrder ?? call.admittedOrder;
+}
+
+function asRead(pending: PendingCall): Call {
+  const call = { ...pending, settledOrder: null };
+  return { ...call, digest: digestCall(call) };
+}
+
+function fieldDiffers(field: string): CoppiceError {
+  return new CoppiceError("conflict", `${field} was told otherwise`, { detail: { field } });
+}
