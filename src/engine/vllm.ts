@@ -82,13 +82,14 @@ class VllmEngine implements Engine {
     try {
       await reading.read(answer, this.#http.maxAnswerBytes);
     } catch (thrown) {
-      error = thrown instanceof Error ? thrown : new Error(messageOf(thrown));
+      // What the caller's own onChunk threw is the caller's; everything else is the engine's.
+      error = reading.callerError ?? asEngineError(thrown);
     }
     letGo(answer, reading.done && error === null ? AFTER_DONE_MS : 0);
 
     const aborted = request.signal.aborted && !(reading.done && error === null);
     // Nothing has reached the caller yet: it can still be answered with an error of its own.
-    if (error !== null && !aborted && reading.chunks === 0) throw asEngineError(error);
+    if (error !== null && !aborted && reading.chunks === 0) throw error;
     return {
       ending: aborted ? "aborted" : error === null ? "complete" : "broken",
       error: aborted ? abortReason(request.signal) : error,
@@ -176,6 +177,8 @@ class StreamReading {
   done = false;
   /** Chunks that were handed on. */
   chunks = 0;
+  /** What `onChunk` threw. */
+  callerError: Error | null = null;
   readonly #gathering: StreamGathering;
   readonly #request: EngineRequest;
   readonly #url: string;
@@ -192,8 +195,15 @@ class StreamReading {
     const reader = new SseReader((event) => this.#events.push(event), { maxEventBytes });
     const pieces = answer.body.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>;
     for await (const piece of pieces) {
-      reader.feed(piece);
+      let fault: unknown = null;
+      try {
+        reader.feed(piece);
+      } catch (error) {
+        fault = error;
+      }
+      // Events before the faulty one are whole, wherever the pieces were cut.
       await this.#handOn();
+      if (fault !== null) throw fault;
       if (this.done) return this.#checkFinished();
     }
     reader.end();
@@ -222,9 +232,14 @@ class StreamReading {
     if (error !== null) throw error;
     const chunk = this.#gathering.take(json);
     this.chunks += 1;
-    // Awaited only where there is something to wait for: a turn of the event loop per token adds up.
-    const delivered = this.#request.onChunk?.(chunk);
-    if (delivered !== undefined) await delivered;
+    try {
+      // Awaited only where there is something to wait for: a turn of the event loop per token adds up.
+      const delivered = this.#request.onChunk?.(chunk);
+      if (delivered !== undefined) await delivered;
+    } catch (error) {
+      this.callerError = error instanceof Error ? error : new Error(messageOf(error));
+      throw error;
+    }
   }
 
   #checkFinished(): void {
@@ -270,7 +285,7 @@ function abortReason(signal: AbortSignal): Error {
   return reason instanceof Error ? reason : new Error(messageOf(reason));
 }
 
-function asEngineError(error: Error): CoppiceError {
+function asEngineError(error: unknown): CoppiceError {
   if (error instanceof CoppiceError && error.code !== "too_large") return error;
   return new CoppiceError("engine_error", `the engine's stream broke off (${messageOf(error)})`, {
     cause: error,

@@ -64,7 +64,9 @@ export async function serve(routes: ReadonlyMap<string, Handler>, options: HttpO
   return { url: `http://${options.host}:${port}`, requests, close: () => close(server) };
 }
 
+/** Closes every connection too. Closing once more is fine. */
 function close(server: Server): Promise<void> {
+  if (!server.listening) return Promise.resolve();
   return new Promise((resolve, reject) => {
     server.close((error) => (error === undefined ? resolve() : reject(error)));
     server.closeAllConnections();
