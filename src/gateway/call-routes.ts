@@ -1,7 +1,7 @@
 // Where clients post their calls: `/r/{rollout}` and `/r/{rollout}/a/{agent}` in front of what they add themselves
 // (`/v1`, `/v1/v1` or nothing, and any query), and the same without a prefix for those that name their rollout in a
 // header or by their key. Limits are checked before a body is read.
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { CoppiceError } from "../errors.ts";
 import type { Engine } from "../engine/engine.ts";
 import { callAddress } from "./call-address.ts";
@@ -38,7 +38,7 @@ export const CALL_PREFIXES: readonly string[] = ["/r/:rollout", "/r/:rollout/a/:
 
 const DOCUMENTED_PREFIX = "/r/:rollout/v1";
 
-export function addCallRoutes(app: FastifyInstance, routes: Routes, parts: CallRouteParts): void {
+export function addCallRoutes(routes: Routes, parts: CallRouteParts): void {
   for (const prefix of CALL_PREFIXES) {
     routes.add({
       method: "POST",
@@ -47,7 +47,7 @@ export function addCallRoutes(app: FastifyInstance, routes: Routes, parts: CallR
       ...(prefix === DOCUMENTED_PREFIX
         ? { doc: { summary: "A chat completion, as the OpenAI API has it" } }
         : {}),
-      onRequest: (request) => openLine(request, parts),
+      onRequest: (request, reply) => openLine(request, reply, parts),
       handle: (request, reply) => answerCall(request, reply, parts),
     });
     routes.add({
@@ -67,13 +67,9 @@ export function addCallRoutes(app: FastifyInstance, routes: Routes, parts: CallR
       });
     }
   }
-  app.addHook("onResponse", (request, _reply, done) => {
-    request.line?.close();
-    done();
-  });
 }
 
-function openLine(request: FastifyRequest, parts: CallRouteParts): void {
+function openLine(request: FastifyRequest, reply: FastifyReply, parts: CallRouteParts): void {
   const { lines, maxCallsInFlight } = parts;
   if (lines.size >= maxCallsInFlight) {
     throw new CoppiceError(
@@ -81,7 +77,10 @@ function openLine(request: FastifyRequest, parts: CallRouteParts): void {
       `${lines.size} calls are in flight, which is the limit; try again later`,
     );
   }
-  request.line = lines.open(request.raw.socket);
+  const line = lines.open(request.raw.socket);
+  request.line = line;
+  // For a request that never gets to its handler: its body broke off, or was refused.
+  reply.raw.once("close", () => line.close());
 }
 
 async function answerCall(

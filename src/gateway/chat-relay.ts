@@ -8,6 +8,8 @@ import type { Delivered } from "./answers-to-record.ts";
 import { chunkEvent, DONE, type AnswerShape } from "./chat-answer.ts";
 import type { ClientStream } from "./client-stream.ts";
 
+type Json = Readonly<Record<string, unknown>>;
+
 interface ChoiceDelivered {
   tokens: number;
   readonly joiner: MessageJoiner;
@@ -19,7 +21,7 @@ export class ChatRelay {
   readonly #choices: number;
   readonly #delivered = new Map<number, ChoiceDelivered>();
   readonly #finished = new Set<number>();
-  #held = "";
+  readonly #held: Json[] = [];
   #holdsAll = false;
   #taken = 0;
 
@@ -38,12 +40,11 @@ export class ChatRelay {
   /** Takes a chunk; what it returns is the client's back-pressure. */
   take({ json }: Pick<EngineChunk, "json">): Promise<void> | undefined {
     this.#taken += 1;
-    const holds = this.#mustHold(json);
-    const event = chunkEvent(json, this.#shape);
-    if (holds) {
-      if (event !== null) this.#held += event;
+    if (this.#mustHold(json)) {
+      this.#held.push(json);
       return undefined;
     }
+    const event = chunkEvent(json, this.#shape);
     if (event === null || !this.#stream.write(event)) return undefined;
     this.#count(json);
     return this.#stream.drained();
@@ -59,10 +60,12 @@ export class ChatRelay {
 
   /** The call is durable: the rest goes out, with the terminator. */
   finish(): void {
-    this.#stream.finish(this.#held + DONE);
+    const chunks = this.#shape.wantsUsage ? this.#held : withoutUsageChunk(this.#held);
+    const events = chunks.map((json) => chunkEvent(json, this.#shape) ?? "");
+    this.#stream.finish(events.join("") + DONE);
   }
 
-  #mustHold(json: Readonly<Record<string, unknown>>): boolean {
+  #mustHold(json: Json): boolean {
     if (this.#holdsAll) return true;
     const choices = choicesOf(json);
     const ends = choices.filter((choice) => typeof choice["finish_reason"] === "string");
@@ -73,7 +76,7 @@ export class ChatRelay {
     return true;
   }
 
-  #count(json: Readonly<Record<string, unknown>>): void {
+  #count(json: Json): void {
     for (const choice of choicesOf(json)) {
       const index = indexOf(choice);
       let delivered = this.#delivered.get(index);
@@ -89,11 +92,21 @@ export class ChatRelay {
   }
 }
 
-function choicesOf(json: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>[] {
+/** The chunk that is the last without usage tells the engine's fingerprint, as it does where usage is not asked for. */
+function withoutUsageChunk(chunks: readonly Json[]): readonly Json[] {
+  const usage = chunks.at(-1);
+  const last = chunks.at(-2);
+  if (usage === undefined || last === undefined || choicesOf(usage).length > 0) return chunks;
+  const { system_fingerprint } = usage;
+  if (system_fingerprint === undefined) return chunks.slice(0, -1);
+  return [...chunks.slice(0, -2), { ...last, system_fingerprint }];
+}
+
+function choicesOf(json: Json): Json[] {
   const choices = json["choices"];
   return Array.isArray(choices) ? choices.filter(isRecord) : [];
 }
 
-function indexOf(choice: Readonly<Record<string, unknown>>): number {
+function indexOf(choice: Json): number {
   return typeof choice["index"] === "number" ? choice["index"] : 0;
 }

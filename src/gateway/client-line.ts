@@ -41,7 +41,7 @@ export class ClientLine {
     this.#controller.abort();
   }
 
-  /** The call is answered: nothing that happens to the socket concerns it any more. */
+  /** The call is answered: nothing that happens to the socket concerns it any more. May be called again. */
   close(): void {
     clearTimeout(this.#timer);
     this.#socket.off("end", this.#onGone);

@@ -78,7 +78,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   });
 
   const routes = new Routes(app, keyring);
-  addCallRoutes(app, routes, {
+  addCallRoutes(routes, {
     chat,
     recorder,
     engine,
