@@ -1,0 +1,104 @@
+// All calls of one rollout as columns, from their summaries alone: no tokens and no messages are read, so that a
+// hundred thousand of them open at once. What became of each (kept, rejected) comes later, with the rows.
+import { standsInForest, type CallSummary } from "../lineage/call.ts";
+import { ROOT_CODES, STATUS_CODES, type CallColumns, type RootCode } from "./view.ts";
+
+/**
+ * @param calls all of the rollout's, in any order
+ * @param since leave out what a page that knows the count up to here has already; 0 for everything
+ */
+export function callColumns(calls: readonly CallSummary[], since = 0): CallColumns {
+  const orderOf = new Map(calls.map((call) => [call.callId, call.admittedOrder]));
+  const sorted = calls
+    .filter((call) => lastOrder(call) > since)
+    .sort((one, other) => one.admittedOrder - other.admittedOrder);
+  const names = new Names();
+  const sparse = { untrainable: {}, detail: {}, follows: {} } as Record<
+    "untrainable" | "detail" | "follows",
+    Record<string, string>
+  >;
+  for (const call of sorted) noteSparse(call, sparse);
+  return {
+    order: sorted.map((call) => call.admittedOrder),
+    call_id: sorted.map((call) => call.callId),
+    response_id: sorted.map((call) => call.responseId),
+    parent: sorted.map((call) => (call.parentCallId === null ? 0 : (orderOf.get(call.parentCallId) ?? 0))),
+    root: sorted.map((call) => ROOT_CODES.indexOf(rootCode(call))),
+    status: sorted.map((call) => STATUS_CODES.indexOf(call.status)),
+    settled: sorted.map((call) => call.settledOrder ?? 0),
+    carried: sorted.map((call) => call.carriedLength),
+    generated: sorted.map((call) => call.generatedLength),
+    admitted_at: sorted.map((call) => call.admittedAt),
+    took_ms: sorted.map((call) =>
+      call.settledAt === null ? -1 : Math.max(0, Math.round(call.settledAt - call.admittedAt)),
+    ),
+    finish: sorted.map((call) => names.index(call.finishReason)),
+    agent: sorted.map((call) => names.index(call.agent)),
+    class: sorted.map((call) => names.index(call.class)),
+    names: names.all,
+    ...sparse,
+    twins: twinGroups(calls),
+  };
+}
+
+/** The latest place in the rollout's count that a call took. */
+export function lastOrder(call: CallSummary): number {
+  return Math.max(call.admittedOrder, call.settledOrder ?? 0);
+}
+
+/** Why a call stands where it stands, as one word. */
+export function rootCode(call: CallSummary): RootCode {
+  if (!standsInForest(call)) return "no_place";
+  if (call.parentCallId !== null) return "child";
+  return call.rootReason === null ? "first" : call.rootReason.kind;
+}
+
+/** The call that a drifted root should have followed, or that a repeated one repeats. */
+export function rootFollows({ rootReason }: CallSummary): string | null {
+  switch (rootReason?.kind) {
+    case "drift":
+      return rootReason.followedCallId;
+    case "asked_again":
+      return rootReason.rootCallId;
+    case undefined:
+    case "rewrite":
+    case "other_agent":
+    case "unknown":
+      return null;
+  }
+}
+
+function noteSparse(
+  call: CallSummary,
+  sparse: Record<"untrainable" | "detail" | "follows", Record<string, string>>,
+): void {
+  const follows = rootFollows(call);
+  if (call.untrainable !== null) sparse.untrainable[call.admittedOrder] = call.untrainable;
+  if (call.statusDetail !== null) sparse.detail[call.admittedOrder] = call.statusDetail;
+  if (follows !== null) sparse.follows[call.admittedOrder] = follows;
+}
+
+function twinGroups(calls: readonly CallSummary[]): number[][] {
+  const byAddress = new Map<string, number[]>();
+  for (const call of calls) {
+    if (!standsInForest(call) || call.generatedLength === 0) continue;
+    const same = byAddress.get(call.address as string);
+    if (same === undefined) byAddress.set(call.address as string, [call.admittedOrder]);
+    else same.push(call.admittedOrder);
+  }
+  return [...byAddress.values()].filter((same) => same.length > 1);
+}
+
+/** Texts that repeat, each once. */
+class Names {
+  readonly all: string[] = [];
+  readonly #index = new Map<string, number>();
+
+  index(name: string | null): number {
+    if (name === null) return -1;
+    const known = this.#index.get(name);
+    if (known !== undefined) return known;
+    this.#index.set(name, this.all.length);
+    return this.all.push(name) - 1;
+  }
+}

@@ -1,0 +1,275 @@
+// A run of tokens: each with its text and id, coloured by log-prob, marked where it trains. Long runs are drawn a
+// block at a time as they come into sight, so that 128k tokens open at once. One token can be chosen: by pointer or,
+// with the run in focus, by the arrow keys; Enter follows it.
+import { Fragment, type JSX } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { count, decimal, percent } from "./format.ts";
+import { Term } from "./term.tsx";
+import { useTexts, visibleText, type TextBook } from "./token-texts.ts";
+
+/** `c` carried (not sampled here), `g` generated and no part of a loss here, `t` trained. */
+export type TokenKind = "c" | "g" | "t";
+
+export interface TokenRun {
+  readonly ids: readonly number[];
+  readonly kind: (index: number) => TokenKind;
+  /** Null where the token was not sampled here or its log-prob is no number. */
+  readonly logprob: (index: number) => number | null;
+  readonly weightVersion: (index: number) => string | null;
+  /** Labels that stand before a token, such as the call that begins there. */
+  readonly marks: ReadonlyMap<number, string>;
+}
+
+interface TokensProps {
+  readonly run: TokenRun;
+  readonly book: TextBook;
+  readonly label: string;
+  readonly chosen: number | null;
+  readonly onChoose: (index: number) => void;
+  /** Where a chosen token leads, for Enter and a second click. */
+  readonly onFollow?: (index: number) => void;
+  /** The text of the link in the note of the chosen token. */
+  readonly followLabel?: (index: number) => string | null;
+}
+
+const BLOCK = 96;
+
+export function Tokens(props: TokensProps): JSX.Element {
+  const { run, label, chosen, onChoose, onFollow } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const blocks = Math.ceil(run.ids.length / BLOCK);
+  const seen = useSeenBlocks(box, blocks);
+  useLayoutEffect(() => {
+    if (chosen === null) return;
+    const block = box.current?.children[Math.floor(chosen / BLOCK)];
+    const token = block?.querySelector(`[data-at="${chosen}"]`) ?? block;
+    if (token !== undefined && token !== null && !isOnScreen(token))
+      token.scrollIntoView({ block: "center" });
+  }, [chosen, seen.has(Math.floor((chosen ?? 0) / BLOCK))]);
+  const at = (event: Event): number | null => {
+    const token = (event.target as HTMLElement).closest<HTMLElement>("[data-at]");
+    return token === null ? null : Number(token.dataset["at"]);
+  };
+  const move = (to: number): void => onChoose(Math.max(0, Math.min(run.ids.length - 1, to)));
+  return (
+    <div class="token-run">
+      <div class="token-note" aria-live="polite">
+        {chosen === null || chosen >= run.ids.length ? (
+          <span class="dim">Choose a token to see its log-prob and where it leads.</span>
+        ) : (
+          <TokenNote {...props} index={chosen} />
+        )}
+      </div>
+      <div
+        ref={box}
+        class="tokens"
+        role="listbox"
+        tabIndex={0}
+        aria-label={`${label}: ${count(run.ids.length)} tokens`}
+        aria-activedescendant={chosen === null ? undefined : `${idOf(label)}-${chosen}`}
+        onClick={(event) => {
+          const index = at(event);
+          if (index !== null) onChoose(index);
+        }}
+        onDblClick={(event) => {
+          const index = at(event);
+          if (index !== null) onFollow?.(index);
+        }}
+        onKeyDown={(event) => {
+          const now = chosen ?? -1;
+          if (event.key === "ArrowRight") move(now + 1);
+          else if (event.key === "ArrowLeft") move(now - 1);
+          else if (event.key === "Home") move(0);
+          else if (event.key === "End") move(run.ids.length - 1);
+          else if (event.key === "Enter" && chosen !== null) onFollow?.(chosen);
+          else return;
+          event.preventDefault();
+        }}
+      >
+        {Array.from({ length: blocks }, (_none, block) => (
+          <Block key={block} {...props} block={block} drawn={seen.has(block)} />
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function isOnScreen(element: Element): boolean {
+  const { top, bottom } = element.getBoundingClientRect();
+  return top >= 60 && bottom <= innerHeight - 20;
+}
+
+function idOf(label: string): string {
+  return `token-${label.replaceAll(/\W+/g, "-")}`;
+}
+
+/** Blocks that are or were near the screen; the first is there from the start. */
+function useSeenBlocks(box: { current: HTMLDivElement | null }, blocks: number): ReadonlySet<number> {
+  const [seen, setSeen] = useState<ReadonlySet<number>>(new Set([0]));
+  useEffect(() => {
+    const element = box.current;
+    if (element === null) return undefined;
+    const observer = new IntersectionObserver(
+      (entries) => {
+        const near = new Set<number>();
+        const far = new Set<number>();
+        for (const entry of entries) {
+          const block = Number((entry.target as HTMLElement).dataset["block"]);
+          (entry.isIntersecting ? near : far).add(block);
+          // Its place stays as high as it was.
+          if (!entry.isIntersecting && entry.boundingClientRect.height > 0) {
+            (entry.target as HTMLElement).style.minHeight = `${entry.boundingClientRect.height}px`;
+          }
+        }
+        setSeen((before) => new Set([...[...before].filter((block) => !far.has(block)), ...near]));
+      },
+      { rootMargin: "600px 0px" },
+    );
+    for (const child of element.children) observer.observe(child);
+    return () => observer.disconnect();
+  }, [blocks]);
+  return seen;
+}
+
+function Block({
+  run,
+  book,
+  label,
+  chosen,
+  block,
+  drawn,
+}: TokensProps & { readonly block: number; readonly drawn: boolean }): JSX.Element {
+  const from = block * BLOCK;
+  const to = Math.min(run.ids.length, from + BLOCK);
+  const ids = useMemo(() => (drawn ? run.ids.slice(from, to) : []), [run, drawn, from, to]);
+  useTexts(book, ids);
+  if (!drawn) return <div class="token-block waiting" data-block={block} role="presentation" />;
+  return (
+    <div class="token-block" data-block={block} role="group" aria-label={`tokens ${from} to ${to - 1}`}>
+      {ids.map((id, offset) => {
+        const index = from + offset;
+        const text = book.text(id);
+        const version = newVersion(run, index);
+        return (
+          <Fragment key={index}>
+            {run.marks.has(index) && (
+              <span class="token-mark" role="presentation">
+                {run.marks.get(index)}
+              </span>
+            )}
+            {version !== null && (
+              <span class="token-mark version" role="presentation">
+                weights {version}
+              </span>
+            )}
+            <span
+              role="option"
+              id={`${idOf(label)}-${index}`}
+              data-at={index}
+              aria-selected={index === chosen}
+              aria-label={tokenName(run, index, text)}
+              class={`token ${run.kind(index)} ${bucketOf(run.logprob(index))}`}
+            >
+              <span class={text === null ? "token-text bare" : "token-text"}>
+                {text === null ? id : text === "" ? "∅" : visibleText(text)}
+              </span>
+              <span class="token-id">{text === null ? "" : id}</span>
+            </span>
+          </Fragment>
+        );
+      })}
+    </div>
+  );
+}
+
+function newVersion(run: TokenRun, index: number): string | null {
+  const version = run.weightVersion(index);
+  if (version === null || version === "unknown") return null;
+  for (let before = index - 1; before >= 0; before--) {
+    const earlier = run.weightVersion(before);
+    if (earlier !== null) return earlier === version ? null : version;
+    // Versions stand on generated tokens; carried runs between them can be long.
+    if (index - before > 4096) return null;
+  }
+  return version;
+}
+
+function tokenName(run: TokenRun, index: number, text: string | null): string {
+  const logprob = run.logprob(index);
+  const kind = { c: "carried", g: "generated, context here", t: "generated, trained" }[run.kind(index)];
+  const shown = text === null ? "" : ` ${JSON.stringify(text)}`;
+  return `${index}: id ${run.ids[index]}${shown}, ${kind}${logprob === null ? "" : `, log-prob ${decimal(logprob)}`}`;
+}
+
+/** Seven steps from certain to surprising. */
+function bucketOf(logprob: number | null): string {
+  if (logprob === null) return "";
+  const bounds = [-0.105, -0.357, -0.693, -1.386, -2.303, -3.912];
+  const step = bounds.findIndex((bound) => logprob >= bound);
+  return `lp${step < 0 ? bounds.length : step}`;
+}
+
+function TokenNote({
+  run,
+  book,
+  index,
+  followLabel,
+  onFollow,
+}: TokensProps & { readonly index: number }): JSX.Element {
+  const text = book.text(run.ids[index] as number);
+  const logprob = run.logprob(index);
+  const version = run.weightVersion(index);
+  const follow = followLabel?.(index) ?? null;
+  return (
+    <>
+      <span>
+        token <b>{count(index)}</b>
+      </span>
+      <span>
+        id <b>{run.ids[index]}</b>
+      </span>
+      {text !== null && <span class="quoted">{JSON.stringify(text)}</span>}
+      {logprob !== null && (
+        <span>
+          log-prob <b>{decimal(logprob)}</b> ({percent(logprob)})
+        </span>
+      )}
+      {version !== null && <span>weights {version}</span>}
+      <span class={`kind ${run.kind(index)}`}>
+        {{ c: "carried: mask 0", g: "context here: mask 0", t: "trained: mask 1" }[run.kind(index)]}
+      </span>
+      {follow !== null && (
+        <button type="button" class="link follow" onClick={() => onFollow?.(index)}>
+          {follow}
+        </button>
+      )}
+    </>
+  );
+}
+
+export function TokenLegend({ trained }: { readonly trained: boolean }): JSX.Element {
+  return (
+    <div class="token-legend">
+      <span class="legend-scale">
+        <Term of="logprob">log-prob</Term>
+        <span>certain</span>
+        {[0, 1, 2, 3, 4, 5, 6].map((step) => (
+          <i key={step} class={`swatch lp${step}`} />
+        ))}
+        <span>surprising</span>
+      </span>
+      <span>
+        <i class="swatch c" /> <Term of="carried">carried</Term>
+      </span>
+      {trained ? (
+        <span>
+          <i class="swatch t" /> <Term of="trained">trained</Term>
+        </span>
+      ) : (
+        <span>
+          <i class="swatch g" /> <Term of="generated">generated</Term>
+        </span>
+      )}
+    </div>
+  );
+}
