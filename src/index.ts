@@ -22,5 +22,16 @@ export { checkRecords } from "./rows/check-records.ts";
 export { finishGroup, type AdvantageKind, type GroupOptions, type WeightKind } from "./rows/group.ts";
 export { rowsOfRollout, type RolloutToBuild } from "./rows/rollout-rows.ts";
 export type { CallSpan, Failure, RolloutRows, Row, RowWeightSpan } from "./rows/row.ts";
+export {
+  exportRows,
+  FILE_FORMATS,
+  leftOutPath,
+  streamRows,
+  type ExportOptions,
+  type ExportSummary,
+  type FileFormat,
+} from "./export/export-rows.ts";
+export { SHAPES, shapeNamed } from "./export/shapes.ts";
+export type { Shape } from "./export/shapes/shape.ts";
 export { failureLine, rowLine, rowLines } from "./export/json-lines.ts";
 export { buildTraceRows, readTrace, rowsOfTrace, traceLines, type Trace } from "./export/trace.ts";

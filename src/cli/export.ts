@@ -1,43 +1,73 @@
-// `coppice export`: what a ledger holds, as rows or as a trace that another machine makes the same rows of.
+// `coppice export`: rows for a trainer, of a ledger or of a trace; or a ledger as a trace that another machine makes the
+// same rows of.
 import { Command, Option } from "commander";
-import { traceLines } from "../export/trace.ts";
+import { buildTraceRows, readTrace, traceLines } from "../export/trace.ts";
 import type { Ledger, Rollout } from "../ledger/ledger.ts";
-import { chosenRollouts, ledgerRows } from "./ledger-rows.ts";
+import { parseGroupOptions } from "../rows/group.ts";
+import type { RolloutRows } from "../rows/row.ts";
+import { exportTrainerRows, trainerOptions, type ExportOptions } from "./export-rows.ts";
+import { choiceOf, chosenRollouts, ledgerRollouts } from "./ledger-rows.ts";
 import { ledgerOption, openForReading } from "./open-ledger.ts";
 import { startProgress } from "./progress.ts";
+import { readTraceFile } from "./trace-file.ts";
+import { exactlyOne, UsageError } from "./usage.ts";
 import { writeLines } from "./write-lines.ts";
 
-interface ExportOptions {
-  readonly ledger?: string;
-  readonly format: "jsonl" | "trace";
-  readonly group?: string;
-  readonly rollout?: string;
-  readonly out?: string;
-}
-
 export function exportCommand(): Command {
-  return new Command("export")
-    .description("write what a ledger holds, as rows or as a trace")
+  const command = new Command("export")
+    .description("write rows for a trainer, or what a ledger holds as a trace")
     .addOption(ledgerOption())
-    .addOption(new Option("--format <format>", "what to write").choices(["jsonl", "trace"]).default("jsonl"))
-    .option("--group <id>", "only this group")
-    .option("--rollout <id>", "only this rollout")
-    .option("--out <file>", "write here instead of standard output (complete or absent)")
-    .action(exportLedger);
+    .option("--trace <file>", "export the rows of a trace instead (JSON Lines; - for standard input)")
+    .addOption(
+      new Option("--format <format>", "what to write")
+        .choices(["jsonl", "arrow", "parquet", "trace"])
+        .default("jsonl"),
+    )
+    .option("--group <id>", "with --ledger: only this group")
+    .option("--rollout <id>", "with --ledger: only this rollout")
+    .option("--out <file>", "write here instead of standard output (complete or absent)");
+  for (const option of trainerOptions()) command.addOption(option);
+  return command
+    .addHelpText(
+      "after",
+      "\nExample:\n  coppice export --ledger run.db --format parquet --shape verl --out verl.parquet",
+    )
+    .action(exportSource);
 }
 
-async function exportLedger(options: ExportOptions): Promise<void> {
+async function exportSource(options: ExportOptions): Promise<void> {
+  // A trace that was asked for wins over a ledger that only the environment names.
+  const source = options.trace === undefined ? options : { trace: options.trace };
+  exactlyOne({ trace: source.trace, ledger: options.trace === undefined ? options.ledger : undefined }, [
+    "trace",
+    "ledger",
+  ]);
   const progress = startProgress();
   const update = (text: string): void => progress.update(text);
   try {
-    const lines =
-      options.format === "jsonl"
-        ? ledgerRows(options.ledger, options, update)
-        : traceOf(options.ledger, options, update);
-    await writeLines(lines, options.out);
+    if (options.format === "trace") {
+      if (options.trace !== undefined)
+        throw new UsageError("--format trace needs --ledger: a trace is one already");
+      await writeLines(traceOf(options.ledger, options, update), options.out);
+      return;
+    }
+    await exportTrainerRows(sourceRollouts(options, update), options, update);
   } finally {
     progress.done();
   }
+}
+
+async function* sourceRollouts(
+  options: ExportOptions,
+  onProgress: (text: string) => void,
+): AsyncGenerator<RolloutRows> {
+  const group = parseGroupOptions(options);
+  if (options.trace === undefined) {
+    yield* ledgerRollouts(options.ledger, { ...choiceOf(options), ...group }, onProgress);
+    return;
+  }
+  const values = await readTraceFile(options.trace, (lines) => onProgress(`${lines} lines read`));
+  yield* buildTraceRows(readTrace(values, options.trace), group);
 }
 
 async function* traceOf(

@@ -38,16 +38,26 @@ export async function* ledgerRows(
   options: RolloutChoice & GroupOptions,
   onProgress: (text: string) => void,
 ): AsyncGenerator<string> {
+  const failures: RolloutRows[] = [];
+  for await (const rollout of ledgerRollouts(path, options, onProgress)) {
+    if (rollout.kind === "failure") failures.push(rollout);
+    else yield* rowLines([rollout]);
+  }
+  yield* rowLines(failures);
+}
+
+/** Rows or the failure of each sealed rollout, group by group. */
+export async function* ledgerRollouts(
+  path: string | undefined,
+  options: RolloutChoice & GroupOptions,
+  onProgress: (text: string) => void,
+): AsyncGenerator<RolloutRows> {
   const ledger = await openForReading(path);
   try {
-    const failures: RolloutRows[] = [];
     for await (const rollouts of groupsOf(ledger, options, onProgress)) {
       const built = await rowsOfGroup(ledger, rollouts, options);
-      const wanted = built.filter((one) => options.rollout === undefined || ownerOf(one) === options.rollout);
-      failures.push(...wanted.filter((one) => one.kind === "failure"));
-      yield* rowLines(wanted.filter((one) => one.kind === "rows"));
+      yield* built.filter((one) => options.rollout === undefined || ownerOf(one) === options.rollout);
     }
-    yield* rowLines(failures);
   } finally {
     await ledger.close();
   }

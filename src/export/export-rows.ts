@@ -6,7 +6,7 @@ import type { AdvantageKind, WeightKind } from "../rows/group.ts";
 import type { Failure, Row, RolloutRows } from "../rows/row.ts";
 import { batchesOf } from "./batches.ts";
 import { conventionCheck, conventionOf, type SamplingConvention } from "./convention.ts";
-import { failureLine } from "./json-lines.ts";
+import { failureLine, rowLine } from "./json-lines.ts";
 import { paddingCount, paddingRow } from "./padding.ts";
 import { metadataOf } from "./provenance.ts";
 import { shapeLine } from "./shape-lines.ts";
@@ -71,15 +71,32 @@ export async function exportRows(
 
 /**
  * The rows for a reader that waits, such as an HTTP answer: Arrow as a stream, not as a file. There is no file beside
- * it, so refused rollouts stand in the metadata (`coppice.failures`); JSON Lines of a shape do not tell them.
+ * it, so refused rollouts stand in the metadata (`coppice.failures`); JSON Lines of a shape do not tell them. Throws
+ * before the first byte for what `exportRows` refuses.
  */
 export async function streamRows(
   rollouts: readonly RolloutRows[],
   options: ExportOptions,
 ): Promise<AsyncGenerator<Uint8Array | string>> {
   const failures = rollouts.flatMap((rollout) => (rollout.kind === "failure" ? [rollout.failure] : []));
+  const shape = shapeNamed(options.shape ?? "rows");
+  // What is refused must be refused before the first byte: an answer that has begun can only be cut.
+  for await (const rows of keptRows(rollouts, options, emptyTally())) shape.records(rows);
   const kept = keptRows(rollouts, options, emptyTally());
-  return chunksOf(shapeNamed(options.shape ?? "rows"), kept, options, { kind: "stream", failures });
+  return chunksOf(shape, kept, options, { kind: "stream", failures });
+}
+
+/**
+ * The lines of `coppice rows`, checked like any export: rows, then padding, then refused rollouts, then what was left
+ * out.
+ */
+export async function* rowAndFailureLines(
+  rollouts: Iterable<RolloutRows> | AsyncIterable<RolloutRows>,
+  options: ExportOptions,
+): AsyncGenerator<string> {
+  const tally = emptyTally();
+  for await (const rows of keptRows(rollouts, options, tally)) yield* rows.map(rowLine);
+  yield* leftOutLines(tally);
 }
 
 interface Tally {
@@ -185,9 +202,12 @@ async function* beforeEnd<T>(chunks: AsyncIterable<T>, work: () => Promise<void>
   await work();
 }
 
-async function writeLeftOut(path: string, { failures, leftOut }: Tally): Promise<void> {
-  const lines = [...failures.map(failureLine), ...leftOut.map(leftOutLine)];
-  await writeWholeFile(path, textOf(lines));
+async function writeLeftOut(path: string, tally: Tally): Promise<void> {
+  await writeWholeFile(path, textOf(leftOutLines(tally)));
+}
+
+function leftOutLines({ failures, leftOut }: Tally): string[] {
+  return [...failures.map(failureLine), ...leftOut.map(leftOutLine)];
 }
 
 /** Throws for options that cannot be meant. */

@@ -1,6 +1,8 @@
 // The management API's bodies and answers as schemas: requests are checked with them, and the OpenAPI document is made
 // of them. Times on the wire are seconds, since the epoch where they name a moment.
 import { z } from "zod";
+import { FILE_FORMATS, type FileFormat } from "../export/export-rows.ts";
+import { SHAPE_NAMES } from "../export/shapes.ts";
 import { ADVANTAGES, WEIGHTS } from "../rows/group.ts";
 
 const id = z
@@ -104,12 +106,18 @@ export const listQuery: z.ZodType<ListQuery> = z.object({
   limit: z.coerce.number().int().min(1).max(100_000).optional(),
 });
 
-export const rowsQuery: z.ZodType<{
-  readonly format?: string | undefined;
+export interface RowsQuery {
+  readonly format?: FileFormat | undefined;
+  readonly shape?: string | undefined;
+  readonly force_mixed?: boolean | undefined;
   readonly advantage?: string | undefined;
   readonly weights?: string | undefined;
-}> = z.object({
-  format: z.enum(["jsonl"]).optional(),
+}
+
+export const rowsQuery: z.ZodType<RowsQuery> = z.object({
+  format: z.enum(FILE_FORMATS).optional(),
+  shape: z.enum(SHAPE_NAMES).optional(),
+  force_mixed: z.stringbool().optional(),
   advantage: z.enum(ADVANTAGES).optional(),
   weights: z.enum(WEIGHTS).optional(),
 });

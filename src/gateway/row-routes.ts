@@ -3,13 +3,14 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { CoppiceError } from "../errors.ts";
+import { streamRows, type FileFormat } from "../export/export-rows.ts";
 import { rowLines } from "../export/json-lines.ts";
 import type { Ledger, Rollout } from "../ledger/ledger.ts";
 import { rolloutId } from "../lineage/call.ts";
-import { parseGroupOptions } from "../rows/group.ts";
+import { parseGroupOptions, type GroupOptions } from "../rows/group.ts";
 import type { RolloutRows } from "../rows/row.ts";
 import { isOverdue, rolloutsOfGroup, rowsOfGroup, rowsOfOneRollout } from "./group-rows.ts";
-import { rowsQuery } from "./management-schemas.ts";
+import { rowsQuery, type RowsQuery } from "./management-schemas.ts";
 import { parseQuery } from "./parse-request.ts";
 import { knownRollout, rolloutOf } from "./rollout-routes.ts";
 import type { Routes } from "./routes.ts";
@@ -29,12 +30,13 @@ export function addRowRoutes(routes: Routes, parts: SealParts): void {
       contentType: JSON_LINES,
     },
     handle: async (request, reply) => {
-      const options = parseGroupOptions(optionsIn(parseQuery(rowsQuery, request)));
+      const query = parseQuery(rowsQuery, request);
+      const options = parseGroupOptions(optionsIn(query));
       const id = rolloutOf(request);
       const rollout = await sealOverdue(await knownRollout(ledger, id), parts);
       if (rollout.state !== "sealed") throw notSealed(rollout);
       await sealAllOverdue(await membersBeside(ledger, rollout), parts);
-      return sendRows(reply, await rowsOfOneRollout(ledger, rollout, options));
+      return sendRows(reply, await rowsOfOneRollout(ledger, rollout, options), { query, group: options });
     },
   });
   routes.add({
@@ -47,7 +49,8 @@ export function addRowRoutes(routes: Routes, parts: SealParts): void {
       contentType: JSON_LINES,
     },
     handle: async (request, reply) => {
-      const options = parseGroupOptions(optionsIn(parseQuery(rowsQuery, request)));
+      const query = parseQuery(rowsQuery, request);
+      const options = parseGroupOptions(optionsIn(query));
       const groupId = rolloutId((request.params as { readonly group: string }).group, "group_id");
       const members = await rolloutsOfGroup(ledger, groupId);
       if (members.length === 0) {
@@ -56,7 +59,8 @@ export function addRowRoutes(routes: Routes, parts: SealParts): void {
       if (members.every((rollout) => rollout.state === "swept")) {
         throw new CoppiceError("conflict", `group ${groupId} is swept: its calls were deleted`);
       }
-      return sendRows(reply, await rowsOfGroup(ledger, await sealAllOverdue(members, parts), options));
+      const built = await rowsOfGroup(ledger, await sealAllOverdue(members, parts), options);
+      return sendRows(reply, built, { query, group: options });
     },
   });
 }
@@ -94,8 +98,24 @@ async function sealOverdue(rollout: Rollout, parts: SealParts, now: number = Dat
   return (await sealRollout(rollout.rolloutId, {}, parts)).rollout;
 }
 
-function sendRows(reply: FastifyReply, rows: readonly RolloutRows[]): FastifyReply {
-  return reply.type(JSON_LINES).send(Readable.from(withLineEnds(rows), { objectMode: false }));
+const CONTENT_TYPES: Readonly<Record<FileFormat, string>> = {
+  jsonl: JSON_LINES,
+  arrow: "application/vnd.apache.arrow.stream",
+  parquet: "application/vnd.apache.parquet",
+};
+
+/** JSON Lines without a shape are those of a trace, failures included; the rest are a trainer's records. */
+async function sendRows(
+  reply: FastifyReply,
+  rows: readonly RolloutRows[],
+  { query, group }: { readonly query: RowsQuery; readonly group: GroupOptions },
+): Promise<FastifyReply> {
+  const { format = "jsonl", shape, force_mixed: forceMixed = false } = query;
+  const chunks =
+    format === "jsonl" && shape === undefined
+      ? withLineEnds(rows)
+      : await streamRows(rows, { ...group, format, shape: shape ?? "rows", forceMixed });
+  return reply.type(CONTENT_TYPES[format]).send(Readable.from(chunks, { objectMode: false }));
 }
 
 function* withLineEnds(rows: readonly RolloutRows[]): Generator<string> {
