@@ -1,6 +1,7 @@
 // What the gateway asks of an inference engine, and what it gets back. Adapters translate between this and one
 // engine's HTTP; they know nothing of rollouts, ledgers or clients' dialects.
 import type { Message, WeightVersionSpan } from "../lineage/call.ts";
+import type { TokenIn } from "./token-in.ts";
 
 export interface EngineRequest {
   /**
@@ -79,6 +80,8 @@ export interface Engine {
   readonly url: string;
   /** Which log-probs it tells: `raw` (before temperature and filters), `processed`, or null where not known. */
   readonly logprobsMode: "raw" | "processed" | null;
+  /** The token-in way, where the adapter has one; whether the server has it too is found by self-check.ts. */
+  readonly tokenIn?: TokenIn;
 
   /**
    * Asks for a chat completion. Throws a CoppiceError (`engine_unreachable`, or `engine_error` with the engine's own

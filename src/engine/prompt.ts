@@ -128,8 +128,8 @@ export class PromptMaker {
 async function allOf<T extends readonly unknown[]>(
   promises: readonly [...{ readonly [K in keyof T]: Promise<T[K]> | T[K] }],
 ): Promise<T> {
-  const settled = await Promise.allSettled(promises);
-  const failed = settled.find((result) => result.status === "rejected");
+  const settled: readonly PromiseSettledResult<unknown>[] = await Promise.allSettled(promises);
+  const failed = settled.find((result): result is PromiseRejectedResult => result.status === "rejected");
   if (failed === undefined) {
     return settled.map((result) => (result as PromiseFulfilledResult<unknown>).value) as unknown as T;
   }

@@ -84,6 +84,8 @@ export interface TokenIn {
   readonly tellsWeightVersions: boolean;
   /** The text way of this engine tells prompt ids too, so a call that takes it can train. */
   readonly textTellsIds: boolean;
+  /** Sampling settings of a request that sets none, where the engine's own would not sample from the policy. */
+  readonly defaults: Readonly<Record<string, number>>;
   /** Why a request cannot go token-in whatever its parent; null where it can. */
   unfit(body: Readonly<Record<string, unknown>>): string | null;
   render(ask: RenderAsk): Promise<Rendering>;

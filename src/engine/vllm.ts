@@ -7,18 +7,20 @@ import { SseReader, type SseEvent } from "../dialect/sse.ts";
 import { isRecord } from "../lineage/message.ts";
 import { errorInside, EngineHttp, type EngineAnswer, type EngineHttpOptions } from "./engine-http.ts";
 import type { Engine, EngineModel, EngineReply, EngineRequest } from "./engine.ts";
+import type { TokenIn } from "./token-in.ts";
 import { logprobOf } from "./told-tokens.ts";
 import { readWholeAnswer } from "./vllm-answer.ts";
 import { vllmBody, type VllmAsked } from "./vllm-request.ts";
 import { DONE, framesOf, StreamGathering } from "./vllm-stream.ts";
+import { VllmTokenIn } from "./vllm-token-in.ts";
 
 export interface VllmOptions extends EngineHttpOptions {
   /** The engine's name for its model; takes the place of the name in each request. */
   readonly model?: string;
   /** How the server was started (`--logprobs-mode`); `raw` is vLLM's default. */
   readonly logprobsMode?: "raw" | "processed";
-  /** `stand-in` where that is what stands behind the URL. */
-  readonly kind?: "vllm" | "stand-in";
+  /** What stands behind the URL, where it is another server that tells ids as vLLM does; `vllm` by default. */
+  readonly kind?: Engine["kind"];
   /**
    * Ask for whole answers only, for servers that tell ids only there. A request with `stream: true` is then answered
    * with `json` and no chunks.
@@ -36,8 +38,9 @@ export function vllmEngine(options: VllmOptions): Engine {
 }
 
 class VllmEngine implements Engine {
-  readonly kind: "vllm" | "stand-in";
+  readonly kind: Engine["kind"];
   readonly logprobsMode: "raw" | "processed";
+  readonly tokenIn?: TokenIn;
   readonly #http: EngineHttp;
   readonly #model: string | null;
   readonly #askWhole: boolean;
@@ -48,6 +51,9 @@ class VllmEngine implements Engine {
     this.#http = new EngineHttp(options);
     this.#model = options.model ?? null;
     this.#askWhole = options.askWhole ?? false;
+    if (this.kind === "vllm" || this.kind === "stand-in") {
+      this.tokenIn = new VllmTokenIn(this.#http, this.#model);
+    }
   }
 
   get url(): string {
