@@ -425,6 +425,6 @@ function withDetokenize<E extends object>(engine: E, detokenize: () => Promise<n
 function contentOf(stream: string): string {
   return framesOf(stream)
     .flatMap((frame) => (typeof frame === "string" ? [] : (frame["choices"] as readonly { delta: Json }[])))
-    .map((choice) => choice.delta["content"] ?? "")
+    .map((choice) => (choice.delta["content"] as string | undefined) ?? "")
     .join("");
 }

@@ -126,7 +126,7 @@ export class ChatCalls {
       }
       const error = await this.#settle(open, asked, (index) => relay.delivered(index));
       if (error === null) relay.finish();
-      else if (stream.started) stream.fail(openAiErrors.event(error));
+      else if (stream.started) await stream.fail(openAiErrors.event(error));
       else throw error;
     } finally {
       stream.stop();

@@ -74,15 +74,23 @@ export class ClientStream {
     this.#response.end();
   }
 
-  /** The end after a failure: the event that tells it, then the connection breaks, so that nobody takes it for an end. */
-  fail(event: string): void {
+  /**
+   * The end after a failure: the event that tells it, then the connection breaks, so that nobody takes it for an end.
+   * Resolves once it is broken.
+   */
+  async fail(event: string): Promise<void> {
     this.stop();
-    if (this.#response.destroyed) return;
-    const destroy = (): void => void this.#response.destroy();
-    this.#response.write(event, destroy);
-    // A client that reads nothing would keep the connection for ever.
-    const bound = setTimeout(destroy, FAIL_WITHIN_MS).unref();
-    this.#response.once("close", () => clearTimeout(bound));
+    const response = this.#response;
+    if (response.destroyed) return;
+    await new Promise<void>((resolve) => {
+      // A client that reads nothing would keep the connection for ever.
+      const bound = setTimeout(() => response.destroy(), FAIL_WITHIN_MS);
+      response.once("close", () => {
+        clearTimeout(bound);
+        resolve();
+      });
+      response.write(event, () => response.destroy());
+    });
   }
 
   /** No more heartbeats; nothing was sent, or nothing more will be. */

@@ -407,7 +407,7 @@ describe("rows", () => {
     const [row] = rowsIn(answered);
     expect(row).toMatchObject({ type: "row", row_id: "r1_g0_s0", reward: 1, advantage: 0 });
     const calls = await under.calls("r1");
-    expect((row?.["loss_mask"] as number[]).filter((bit) => bit === 1)).toHaveLength(
+    expect(((row as Json)["loss_mask"] as number[]).filter((bit) => bit === 1)).toHaveLength(
       calls.reduce((sum, call) => sum + call.generatedLength, 0),
     );
     expect(answered.text).toContain('"reward":1.0');

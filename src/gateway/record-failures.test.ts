@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
 import { CoppiceError } from "../errors.ts";
-import type { Ledger } from "../ledger/ledger.ts";
 import { errorOf, eventually, startUnderTest, type UnderTestOptions } from "./testing/gateway-under-test.ts";
 
 /** A ledger that fails some verbs for as long as `fails` says so. */
@@ -15,7 +14,7 @@ function failing(fails: (verb: string, call: unknown) => boolean): NonNullable<U
             ? Promise.reject(new CoppiceError("ledger_error", "the disk is full"))
             : (value as (...args: unknown[]) => unknown).apply(target, args);
       },
-    }) as Ledger;
+    });
 }
 
 function statusOf(call: unknown): unknown {

@@ -30,6 +30,9 @@ import { addRowRoutes } from "./row-routes.ts";
 import { UnrecordedMarks } from "./unrecorded-marks.ts";
 import { WeightVersions } from "./weight-versions.ts";
 
+/** How long ended calls, and then their connections, may take to be over. */
+const END_WITHIN_MS = 3000;
+
 export interface Gateway {
   /** Where it listens, e.g. `http://127.0.0.1:8080`. */
   readonly url: string;
@@ -99,14 +102,26 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     events.close();
     await lines.drained(options.drainMs ?? DEFAULT_DRAIN_MS);
     lines.endAll();
-    await lines.drained(5000);
-    app.server.closeAllConnections();
-    await closed;
+    await lines.drained(END_WITHIN_MS);
+    await endConnections(app, closed);
     await marks.close();
     log("stopped", { url: address });
   };
   let closing: Promise<void> | null = null;
   return { url: address, close: () => (closing ??= close()) };
+}
+
+/** Answers that are written may still be on their way: connections end as they fall idle, and all of them in the end. */
+async function endConnections(app: FastifyInstance, closed: Promise<void>): Promise<void> {
+  const idle = setInterval(() => app.server.closeIdleConnections(), 20);
+  const all = setTimeout(() => app.server.closeAllConnections(), END_WITHIN_MS);
+  try {
+    app.server.closeIdleConnections();
+    await closed;
+  } finally {
+    clearInterval(idle);
+    clearTimeout(all);
+  }
 }
 
 function newServer(given: {
