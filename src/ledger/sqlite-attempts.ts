@@ -116,7 +116,10 @@ export class AttemptTable {
     const where = ["newest = 1"];
     const values: (string | number)[] = [];
     if (filter.groupId !== undefined) {
-      where.push("(group_id = ? OR (group_id IS NULL AND rollout_id = ?))");
+      where.push(
+        `attempt_key IN (SELECT attempt_key FROM attempt WHERE newest = 1 AND group_id = ? UNION ALL
+         SELECT attempt_key FROM attempt WHERE rollout_id = ? AND group_id IS NULL)`,
+      );
       values.push(filter.groupId, filter.groupId);
     }
     if (filter.state !== undefined) {

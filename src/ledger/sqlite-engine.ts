@@ -18,6 +18,8 @@ export interface TransactionFacts {
   readonly settles: number;
   /** It was synced to disk before its verbs resolved. */
   readonly synced: boolean;
+  /** It came to nothing: what it was to write was refused. */
+  readonly failed: boolean;
   readonly durationMs: number;
 }
 
@@ -25,6 +27,11 @@ export interface BatchDone {
   /** One a verb, in their order. */
   readonly outcomes: readonly VerbOutcome[];
   readonly facts: TransactionFacts;
+}
+
+interface Transacted {
+  readonly outcomes: readonly VerbOutcome[];
+  readonly failed: boolean;
 }
 
 /** Pages in the log before a durable commit moves them to the file: 8 MiB. */
@@ -71,19 +78,21 @@ export class SqliteEngine {
   run(verbs: readonly Verb[]): BatchDone {
     const startedAt = performance.now();
     const kinds = new Set(verbs.map(kindOf));
-    const synced = kinds.has("durable") && !this.#readOnly;
-    const outcomes = this.#transact(verbs, synced, synced || kinds.has("admit"));
+    const durable = kinds.has("durable") && !this.#readOnly;
+    const writes = durable || (kinds.has("admit") && !this.#readOnly);
+    const { outcomes, failed } = this.#transact(verbs, durable, writes);
     const settles = verbs.filter((verb) => verb.name === "settle").length;
+    const synced = writes && !failed && this.#isSynced();
     return {
       outcomes,
-      facts: { verbs: verbs.length, settles, synced, durationMs: performance.now() - startedAt },
+      facts: { verbs: verbs.length, settles, synced, failed, durationMs: performance.now() - startedAt },
     };
   }
 
-  #transact(verbs: readonly Verb[], synced: boolean, writes: boolean): readonly VerbOutcome[] {
+  #transact(verbs: readonly Verb[], durable: boolean, writes: boolean): Transacted {
     try {
-      if (writes && !this.#readOnly) {
-        this.#setSynced(synced);
+      if (writes) {
+        this.#setSynced(durable);
         this.#statements.begin.run();
       } else {
         this.#statements.read.run();
@@ -91,12 +100,16 @@ export class SqliteEngine {
       }
       const outcomes = verbs.map((verb) => this.#attempt(verb));
       this.#statements.commit.run();
-      return outcomes;
+      return { outcomes, failed: false };
     } catch (error) {
       const refusal: VerbOutcome = { ok: false, error: this.#asRefusal(error) };
       this.#rollBack();
-      // What only reads can be read all the same, from before.
-      return verbs.map((verb) => (writes && kindOf(verb) === "read" ? this.#readAlone(verb) : refusal));
+      // What only reads can be read all the same, from before; a damaged page is the fault of those who read it.
+      const others = writes || verbs.length > 1;
+      const outcomes = verbs.map((verb) =>
+        others && kindOf(verb) === "read" ? this.#readAlone(verb) : refusal,
+      );
+      return { outcomes, failed: true };
     }
   }
 
@@ -128,7 +141,7 @@ export class SqliteEngine {
   }
 
   #readAlone(verb: Verb): VerbOutcome {
-    return this.#transact([verb], false, false)[0] as VerbOutcome;
+    return this.#transact([verb], false, false).outcomes[0] as VerbOutcome;
   }
 
   #call(verb: Verb): unknown {
@@ -145,6 +158,11 @@ export class SqliteEngine {
     this.#db.pragma(`synchronous = ${synced ? "FULL" : "NORMAL"}`);
     this.#db.pragma(`wal_autocheckpoint = ${synced ? CHECKPOINT_PAGES : 0}`);
     this.#synced = synced;
+  }
+
+  /** As the connection itself says, not as it was asked. */
+  #isSynced(): boolean {
+    return (this.#db.pragma("synchronous", { simple: true }) as number) >= 2;
   }
 
   #rollBack(): void {
