@@ -28,9 +28,15 @@ export class MessageJoiner {
     }
   }
 
-  /** The message so far. `content` is null where there are tool calls and no text. */
+  /**
+   * The message so far. `content` is null where there are tool calls and no text; a function call whose arguments have
+   * not begun has empty ones, as every client sends it back.
+   */
   message(): Message {
-    const calls = this.#toolCalls.map((call) => call.fields);
+    const calls = this.#toolCalls.map(({ fields }) => {
+      const target = fields["function"];
+      return isRecord(target) ? { ...fields, function: { arguments: "", ...target } } : fields;
+    });
     const content = this.#content === "" && calls.length > 0 ? null : this.#content;
     const message: Record<string, unknown> = { role: this.#role ?? "assistant", content, ...this.#others };
     if (calls.length > 0) message["tool_calls"] = calls;

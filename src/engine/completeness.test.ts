@@ -98,7 +98,8 @@ describe("whether an answer may train", () => {
     expect(why({ finished: false })).toBe(
       "the answer has no terminal event (choices[0].finish_reason was never told)",
     );
-    expect(why({ ending: "broken" })).toContain("no terminal event");
+    // A break explains why other things are missing, so it is told before them.
+    expect(why({ ending: "broken", ids: null, usage: null })).toContain("no terminal event");
   });
 
   it("judges an answer that was stopped on purpose by its tokens alone", () => {

@@ -38,6 +38,8 @@ export interface ToldAnswer {
 /** Why the choice must not train, in one sentence; null for a complete one. */
 export function whyUntrainable(choice: ToldChoice, answer: ToldAnswer): string | null {
   const name = `choices[${choice.index}]`;
+  if (answer.ending === "broken")
+    return "the answer has no terminal event: it ended early or could not be read";
   if (answer.promptFault !== null) return answer.promptFault;
   if (answer.promptTokenIds === null) return "the engine told no prompt ids (prompt_token_ids is missing)";
   if (choice.fault !== null) return choice.fault;

@@ -287,7 +287,7 @@ describe("the stand-in's byte shapes", () => {
   afterAll(() => standIn.close());
 
   const names = RECORDED.map(({ name }) => name).filter((name) =>
-    /^(chat|completions)_(plain|capture|top2|logprobs|ids|n2|max0|text|stop)/.test(name),
+    /^(chat|completions)_(plain|capture|top2|logprobs|ids|n2|continuous|text|stop)/.test(name),
   );
 
   it.each(names)("are vLLM 0.32.0's own: %s", async (name) => {

@@ -33,7 +33,7 @@ function cut(bytes: Buffer, lengths: Iterator<number>): Buffer[] {
 }
 
 describe("gathering a recorded stream", () => {
-  it.each(["chat_multibyte_stream", "chat_n2_stream", "chat_auto_tool_cut_stream"])(
+  it.each(["chat_multibyte_stream", "chat_n2_stream", "chat_named_tool_cut_stream"])(
     "reads the same call at every cut position: %s (opencode 27365)",
     (name) => {
       const bytes = Buffer.from(recordedBody(name));

@@ -20,40 +20,46 @@ import { recorded, recordedBody } from "./testing/recorded.ts";
 import { vllmEngine } from "./vllm.ts";
 
 describe("answers of a real vLLM 0.32.0, replayed", () => {
-  it.each(["capture", "top2_length", "n2", "stop", "multibyte", "required_tool", "auto_tool_cut", "max0"])(
-    "are complete and the same streamed and whole: chat_%s",
-    async (name) => {
-      const whole = JSON.parse(recordedBody(`chat_${name}_whole`)) as {
-        prompt_token_ids: number[];
-        choices: { token_ids: number[]; finish_reason: string; message: Record<string, unknown> }[];
-      };
-      const body = recorded(`chat_${name}_whole`).request.body as Record<string, unknown>;
-      const asked = await ask(await canned(recordedBody(`chat_${name}_whole`), "application/json"), { body });
-      const streaming = await canned(recordedBody(`chat_${name}_stream`), "text/event-stream; charset=utf-8");
-      const streamed = await ask(streaming, { stream: true, body });
-      for (const { reply } of [asked, streamed]) {
-        expect(reply).toMatchObject({ ending: "complete", error: null });
-        expect([...(reply.promptTokenIds ?? [])]).toEqual(whole.prompt_token_ids);
-        expect(reply.choices.map((choice) => ids(choice))).toEqual(
-          whole.choices.map((choice) => choice.token_ids),
-        );
-        expect(reply.choices.map((choice) => choice.finishReason)).toEqual(
-          whole.choices.map((choice) => choice.finish_reason),
-        );
-        expect(reply.choices.every((choice) => choice.logprobs.length === choice.tokenIds.length)).toBe(true);
-      }
-      expect(asked.reply.choices.map((choice) => choice.untrainable)).toEqual(whole.choices.map(() => null));
-      const logprobs = (reply: EngineReply): number[] =>
-        reply.choices.flatMap((choice) => [...choice.logprobs]);
-      expect(logprobs(streamed.reply)).toEqual(logprobs(asked.reply));
-      // Without the usage that the adapter asks for and these recordings lack, the count cannot be checked.
-      const told = streamed.reply.usage === null ? "usage.completion_tokens is not told" : null;
-      for (const choice of streamed.reply.choices) {
-        if (told === null) expect(choice.untrainable).toBeNull();
-        else expect(choice.untrainable).toContain(told);
-      }
-    },
-  );
+  it.each([
+    "capture",
+    "top2_length",
+    "n2",
+    "stop",
+    "multibyte",
+    "required_tool",
+    "named_tool_cut",
+    "continuous",
+  ])("are complete and the same streamed and whole: chat_%s", async (name) => {
+    const whole = JSON.parse(recordedBody(`chat_${name}_whole`)) as {
+      prompt_token_ids: number[];
+      choices: { token_ids: number[]; finish_reason: string; message: Record<string, unknown> }[];
+    };
+    const body = recorded(`chat_${name}_whole`).request.body as Record<string, unknown>;
+    const asked = await ask(await canned(recordedBody(`chat_${name}_whole`), "application/json"), { body });
+    const streaming = await canned(recordedBody(`chat_${name}_stream`), "text/event-stream; charset=utf-8");
+    const streamed = await ask(streaming, { stream: true, body });
+    for (const { reply } of [asked, streamed]) {
+      expect(reply).toMatchObject({ ending: "complete", error: null });
+      expect([...(reply.promptTokenIds ?? [])]).toEqual(whole.prompt_token_ids);
+      expect(reply.choices.map((choice) => ids(choice))).toEqual(
+        whole.choices.map((choice) => choice.token_ids),
+      );
+      expect(reply.choices.map((choice) => choice.finishReason)).toEqual(
+        whole.choices.map((choice) => choice.finish_reason),
+      );
+      expect(reply.choices.every((choice) => choice.logprobs.length === choice.tokenIds.length)).toBe(true);
+    }
+    expect(asked.reply.choices.map((choice) => choice.untrainable)).toEqual(whole.choices.map(() => null));
+    const logprobs = (reply: EngineReply): number[] =>
+      reply.choices.flatMap((choice) => [...choice.logprobs]);
+    expect(logprobs(streamed.reply)).toEqual(logprobs(asked.reply));
+    // Without the usage that the adapter asks for and these recordings lack, the count cannot be checked.
+    const told = streamed.reply.usage === null ? "usage.completion_tokens is not told" : null;
+    for (const choice of streamed.reply.choices) {
+      if (told === null) expect(choice.untrainable).toBeNull();
+      else expect(choice.untrainable).toContain(told);
+    }
+  });
 
   it("hand on every chunk without its ids, those with an empty delta too", async () => {
     const body = recordedBody("chat_multibyte_stream");

@@ -2,7 +2,7 @@
 // and stop strings. Everything a response tells, streamed or whole, is made from the tokens here.
 import type { Context, Model } from "./model.ts";
 import { extendContext } from "./model.ts";
-import { toolCallParts } from "./template.ts";
+import { toolCallParts, type TurnEnds } from "./template.ts";
 import { PieceReader, specialId, type Tokenizer } from "./tokenizer.ts";
 
 export interface ScriptedToolCall {
@@ -60,17 +60,20 @@ export interface Generated {
 
 const NONE: Channel = { kind: "none" };
 
-/** Plans for given content words; `turnEnd` is sampled after them where the template has one. */
-export function planWords(ids: readonly number[], turnEnd: boolean): Plan {
+/** Plans for given content words; `turnEnd` is sampled after them where there is one. */
+export function planWords(ids: readonly number[], turnEnd: number | null): Plan {
   const tokens: PlannedToken[] = ids.map((id) => ({ id, channel: { kind: "content" } }));
-  return { tokens: turnEnd ? [...tokens, turnEndToken()] : tokens, finishReason: "stop" };
+  return {
+    tokens: turnEnd === null ? tokens : [...tokens, { id: turnEnd, channel: NONE }],
+    finishReason: "stop",
+  };
 }
 
 /** Plans a scripted answer; tool calls without an id get one that starts with `idPrefix`. */
 export function planAnswer(
   answer: ScriptedAnswer,
   tokenizer: Tokenizer,
-  options: { readonly turnEnd: boolean; readonly idPrefix: string },
+  options: { readonly turnEnds: TurnEnds; readonly idPrefix: string },
 ): Plan {
   const tokens: PlannedToken[] = [];
   const add = (ids: readonly number[], channel: Channel): void => {
@@ -92,12 +95,9 @@ export function planAnswer(
     add(parts.given, { kind: "tool_arguments", call, index });
     add(parts.tail, NONE);
   });
-  if (options.turnEnd) tokens.push(turnEndToken());
+  const turnEnd = calls.length > 0 ? options.turnEnds.afterTools : options.turnEnds.afterText;
+  if (turnEnd !== null) tokens.push({ id: turnEnd, channel: NONE });
   return { tokens, finishReason: calls.length > 0 ? "tool_calls" : "stop" };
-}
-
-function turnEndToken(): PlannedToken {
-  return { id: specialId("<|im_end|>"), channel: NONE };
 }
 
 export interface Limits {

@@ -3,13 +3,14 @@
 import { chatFrames, chatWhole } from "./chat-shape.ts";
 import { completionFrames, completionWhole } from "./completion-shape.ts";
 import { findFault, markedFaults, type Fault } from "./faults.ts";
-import { contextOf, extendContext, Model } from "./model.ts";
+import { contextOf, extendContext, FIRST_GENERATED, GENERATED_IDS, Model } from "./model.ts";
 import type { StandInOptions } from "./options.ts";
 import * as read from "./request.ts";
 import { Sampler } from "./sampling.ts";
 import { breakConnection, sendJson, type Exchange, type Handler, type StandInRequest } from "./server.ts";
 import { tellChoice, tokensOf, writeBadLogprobs } from "./tell.ts";
-import { renderChat, type ChatPrompt, type TemplateOptions } from "./template.ts";
+import { renderChat, turnEndsOf, type ChatPrompt, type TemplateOptions } from "./template.ts";
+import { derendered, generateFrames, generateWhole, readGenerate, rendered } from "./token-in.ts";
 import { createTokenizer, VOCABULARY, type Tokenizer } from "./tokenizer.ts";
 import type { ToldAnswer } from "./told.ts";
 import { errorJson, writeFrames, writeWhole } from "./wire.ts";
@@ -47,13 +48,16 @@ export class StandInEngine {
     const mode = options.mode ?? "sampler";
     this.#options = options;
     this.#template = { template: options.template ?? "bare", dropReasoning: options.dropReasoning ?? false };
-    this.#tokenizer = createTokenizer({ drift: options.drift ?? false });
+    this.#tokenizer = createTokenizer({
+      drift: options.drift ?? false,
+      ...(options.sameTexts === true ? { sameTexts: { first: FIRST_GENERATED, count: GENERATED_IDS } } : {}),
+    });
     this.#model = new Model(mode);
     this.#sampler = new Sampler({
       mode,
       model: this.#model,
       tokenizer: this.#tokenizer,
-      turnEnd: this.#template.template === "chatml",
+      turnEnds: turnEndsOf(this.#template.template),
     });
     this.#name = options.model ?? "stand-in";
     this.#maxModelLength = options.maxModelLength ?? DEFAULT_MAX_MODEL_LENGTH;
@@ -63,6 +67,9 @@ export class StandInEngine {
     return new Map<string, Handler>([
       ["POST /v1/chat/completions", (exchange) => this.#complete(exchange, "chat")],
       ["POST /v1/completions", (exchange) => this.#complete(exchange, "text")],
+      ["POST /v1/chat/completions/render", (exchange) => this.#render(exchange)],
+      ["POST /inference/v1/generate", (exchange) => this.#generate(exchange)],
+      ["POST /v1/chat/completions/derender", (exchange) => this.#derender(exchange)],
       ["POST /tokenize", (exchange) => this.#tokenize(exchange)],
       ["POST /detokenize", (exchange) => this.#detokenize(exchange)],
       ["GET /v1/models", ({ response }) => sendJson(response, 200, this.#models())],
@@ -105,6 +112,76 @@ export class StandInEngine {
     const scores = rescoring ? this.#promptLogprobs(promptIds) : null;
     const json = mended(kind === "chat" ? chatWhole(answer) : completionWhole(answer, scores));
     await writeWhole(exchange.response, json, faults, { ...wire, tokens: tokensOf(answer.choices).length });
+  }
+
+  async #render(exchange: Exchange): Promise<void> {
+    const body = exchange.request.body ?? read.parseBody("{}");
+    if (await refuse(exchange, this.#stepFaults(exchange.request))) return;
+    this.#checkModel(body);
+    const ids = renderChat(readChat(body), this.#tokenizer, this.#template);
+    this.#checkLength(ids.length);
+    const model = typeof body["model"] === "string" ? body["model"] : this.#name;
+    const room = this.#maxModelLength - ids.length;
+    sendJson(exchange.response, 200, rendered(body, ids, { model, room }));
+  }
+
+  async #generate(exchange: Exchange): Promise<void> {
+    const asked = readGenerate(exchange.request.body ?? read.parseBody("{}"));
+    this.#checkScaleOut();
+    const faults = this.#faults(exchange.request, asked.body);
+    if (await refuse(exchange, faults)) return;
+    const promptIds = this.#readIds(asked.ids, "token_ids");
+    this.#checkLength(promptIds.length);
+    const sampling = read.readSampling(asked.body);
+    const topLogprobs = read.completionTopLogprobs(asked.body);
+    const answer = this.#answer(exchange, {
+      sampling,
+      topLogprobs,
+      promptIds,
+      faults,
+      kind: "text",
+      counts: true,
+    });
+    const change = findFault(faults, "weights");
+    const told = {
+      answer,
+      mode: asked.mode,
+      weightVersion: this.weightVersion,
+      change: change ?? null,
+      text: (ids: readonly number[]) => this.#tokenizer.detokenize(ids) ?? "",
+    };
+    const wire = {
+      delayMs: findFault(faults, "slow")?.delayMs ?? this.#options.delayMs ?? 0,
+      gone: exchange.gone,
+    };
+    const mended = (json: string): string => writeBadLogprobs(json, faults);
+    if (sampling.stream) {
+      await writeFrames(exchange.response, generateFrames(told).map(mended), faults, { ...wire, before: 0 });
+      return;
+    }
+    const tokens = tokensOf(answer.choices).length;
+    await writeWhole(exchange.response, mended(generateWhole(told)), faults, { ...wire, tokens });
+  }
+
+  async #derender(exchange: Exchange): Promise<void> {
+    const body = exchange.request.body ?? read.parseBody("{}");
+    if (await refuse(exchange, this.#stepFaults(exchange.request))) return;
+    const serial = (this.#serial += 1).toString(16).padStart(16, "0");
+    const options = { readsReasoning: this.#options.reasoningParser ?? true, idPrefix: `tool-${serial}` };
+    sendJson(exchange.response, 200, derendered(body, this.#tokenizer, options));
+  }
+
+  /** Faults of the steps before and after sampling, which do not count as completions. */
+  #stepFaults(request: StandInRequest): readonly Fault[] {
+    this.#checkScaleOut();
+    const scripted = this.#options.script?.(request, 0) ?? [];
+    return "kind" in scripted ? [scripted] : scripted;
+  }
+
+  #checkScaleOut(): void {
+    if (this.#options.scaleOut ?? true) return;
+    const message = "This route requires --enable-scale-out.";
+    throw new read.Refused(403, "PermissionDeniedError", message);
   }
 
   #answer(

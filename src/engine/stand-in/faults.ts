@@ -46,6 +46,8 @@ export type Fault =
   /** This finish reason is told, whatever is true. */
   | { readonly kind: "finish"; readonly reason: string }
   | { readonly kind: "framing"; readonly framing: Partial<Framing> }
+  /** These weights generate from this token on, where weight versions are told. */
+  | { readonly kind: "weights"; readonly at: number; readonly version: string }
   /** Milliseconds before each token. */
   | { readonly kind: "slow"; readonly delayMs: number }
   /** No fault: this answer instead of a sampled one. */

@@ -3,8 +3,8 @@
 import { createHash } from "node:crypto";
 
 /** Ids that are generated lie in [FIRST, FIRST + COUNT): words of the tokenizer. */
-const FIRST_GENERATED = 1_000;
-const GENERATED_IDS = 50_000;
+export const FIRST_GENERATED = 1_000;
+export const GENERATED_IDS = 50_000;
 /** What counters mode has told is remembered for so many tokens. */
 const MAX_REMEMBERED = 1_000_000;
 

@@ -19,6 +19,12 @@ export interface StandInOptions extends Partial<TemplateOptions> {
   readonly mode?: ModelMode;
   /** The tokenizer merges neighbouring words, so echoed answers of more than one word drift. */
   readonly drift?: boolean;
+  /** All words that the model samples read alike, whatever their ids: texts tell nothing of the tokens. */
+  readonly sameTexts?: boolean;
+  /** As --enable-scale-out: the routes that render, generate from ids and parse are open; true by default. */
+  readonly scaleOut?: boolean;
+  /** Reasoning is read out of the answers that are parsed; true by default. */
+  readonly reasoningParser?: boolean;
   /** Milliseconds before each token; 0 by default. */
   readonly delayMs?: number;
   /** Longest sequence in tokens; 131072 by default. */

@@ -41,7 +41,8 @@ export function parseBody(text: string): Body {
   throw badField("body", "Input should be a valid dictionary");
 }
 
-function badField(loc: string, message: string): Refused {
+/** A field that does not validate, as vLLM words it. */
+export function badField(loc: string, message: string): Refused {
   return new Refused(
     400,
     "Bad Request",

@@ -12,6 +12,7 @@ import {
   type ModelMode,
 } from "./model.ts";
 import type { Sampling } from "./request.ts";
+import type { TurnEnds } from "./template.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 
 /** Answers in sampler mode end by themselves within so many tokens. */
@@ -21,8 +22,8 @@ export interface SamplerOptions {
   readonly mode: ModelMode;
   readonly model: Model;
   readonly tokenizer: Tokenizer;
-  /** The template has a turn-end id, which the model samples as its stop token. */
-  readonly turnEnd: boolean;
+  /** What the model samples as its stop token. */
+  readonly turnEnds: TurnEnds;
 }
 
 export interface SampledCall {
@@ -73,21 +74,21 @@ export class Sampler {
   }
 
   #plan(at: Place, call: SampledCall): Plan {
-    const { mode, tokenizer, turnEnd } = this.#options;
+    const { mode, tokenizer, turnEnds } = this.#options;
     const scripted = findFault(call.faults, "answer");
     if (scripted !== undefined) {
       const idPrefix = `chatcmpl-tool-${call.serial}${at.index}`;
-      return planAnswer(scripted.answer, tokenizer, { turnEnd, idPrefix });
+      return planAnswer(scripted.answer, tokenizer, { turnEnds, idPrefix });
     }
     if (mode === "counters") {
-      return planWords([1_000 * ((at.sampling.seed ?? 0) + 1) + at.count], turnEnd);
+      return planWords([1_000 * ((at.sampling.seed ?? 0) + 1) + at.count], turnEnds.afterText);
     }
     return this.#planSampled(at);
   }
 
   /** Ids by a hash of the prompt, the seed, the temperature and, where neither fixes the answer, the count. */
   #planSampled(at: Place): Plan {
-    const { model, turnEnd } = this.#options;
+    const { model, turnEnds } = this.#options;
     const { seed, temperature, limits, ignoreEos, minTokens } = at.sampling;
     const fixed = seed !== null || temperature === 0;
     const salt = hashText(JSON.stringify([seed, temperature, at.index, fixed ? null : at.count]));
@@ -100,7 +101,7 @@ export class Sampler {
       ids.push(id);
       context = extendContext(context, id);
     }
-    const plan = planWords(ids, turnEnd && !ignoreEos);
+    const plan = planWords(ids, ignoreEos ? null : turnEnds.afterText);
     return ignoreEos ? { ...plan, finishReason: "length" } : plan;
   }
 }

@@ -1,12 +1,13 @@
 // The stand-in's chat templates: from messages to prompt ids. `bare` is the contents one after the other and nothing
 // else; `chatml` puts a role token before each turn and a turn-end token after it, which the model also samples as its
-// stop token. Both write tool calls and reasoning as the model generates them, so that an echoed answer has the ids
-// that were sampled.
+// stop token; `llama3` has two newlines behind the role token; in `role_marker` no turn has an end: the model stops by
+// sampling the role token of the next one. All write tool calls and reasoning as the model generates them, so that an
+// echoed answer has the ids that were sampled.
 import { isRecord } from "../../lineage/message.ts";
 import { specialId, type Tokenizer } from "./tokenizer.ts";
 
 export interface TemplateOptions {
-  readonly template: "bare" | "chatml";
+  readonly template: "bare" | "chatml" | "llama3" | "role_marker";
   /** Leave the reasoning out of every turn that is over, as some templates do. */
   readonly dropReasoning: boolean;
 }
@@ -19,24 +20,43 @@ export interface ChatPrompt {
   readonly addGenerationPrompt: boolean;
 }
 
+/** The stop tokens that the model samples after an answer; null: it stops by itself. */
+export interface TurnEnds {
+  readonly afterText: number | null;
+  readonly afterTools: number | null;
+}
+
+export function turnEndsOf(template: TemplateOptions["template"]): TurnEnds {
+  switch (template) {
+    case "bare":
+      return { afterText: null, afterTools: null };
+    case "chatml":
+    case "llama3":
+      return { afterText: specialId("<|im_end|>"), afterTools: specialId("<|im_end|>") };
+    case "role_marker":
+      return { afterText: specialId("<|user|>"), afterTools: specialId("<|tool|>") };
+  }
+}
+
 /** Ids that one image takes in a prompt, whatever is on it. */
 const IMAGE_LENGTH = 4;
 
 export function renderChat(prompt: ChatPrompt, tokenizer: Tokenizer, options: TemplateOptions): number[] {
   const ids: number[] = [];
-  const chatml = options.template === "chatml";
-  if (chatml && prompt.tools.length > 0) {
-    ids.push(specialId("<|system|>"));
-    pushAll(ids, tokenizer.tokenize(JSON.stringify(prompt.tools)));
-    ids.push(specialId("<|im_end|>"));
+  const marks = options.template !== "bare";
+  const ends = marks && options.template !== "role_marker" ? [specialId("<|im_end|>")] : [];
+  const head = (role: unknown): number[] =>
+    marks ? [roleId(role), ...tokenizer.tokenize(options.template === "llama3" ? "\n\n" : "")] : [];
+  if (marks && prompt.tools.length > 0) {
+    pushAll(ids, [...head("system"), ...tokenizer.tokenize(JSON.stringify(prompt.tools)), ...ends]);
   }
   prompt.messages.forEach((message, index) => {
-    if (chatml) ids.push(roleId(message["role"]));
+    pushAll(ids, head(message["role"]));
     pushAll(ids, renderMessage(message, tokenizer, options));
     const open = prompt.continueFinalMessage && index === prompt.messages.length - 1;
-    if (chatml && !open) ids.push(specialId("<|im_end|>"));
+    if (!open) pushAll(ids, ends);
   });
-  if (chatml && prompt.addGenerationPrompt) ids.push(specialId("<|assistant|>"));
+  if (prompt.addGenerationPrompt) pushAll(ids, head("assistant"));
   return ids;
 }
 

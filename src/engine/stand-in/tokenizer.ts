@@ -49,10 +49,15 @@ export interface Tokenizer {
 }
 
 /** With `drift`, neighbouring words are merged into one id in every text: ids that were sampled apart come back merged. */
-export function createTokenizer(options: { readonly drift: boolean }): Tokenizer {
+export function createTokenizer(options: {
+  readonly drift: boolean;
+  /** Ids of this range all read as the word of its first one. */
+  readonly sameTexts?: { readonly first: number; readonly count: number };
+}): Tokenizer {
   const merges = new Merges();
   const piece = (id: number, previous: number | null): Uint8Array | null => {
-    const text = pieceText(id, merges);
+    const { first, count } = options.sameTexts ?? { first: 0, count: 0 };
+    const text = pieceText(id >= first && id < first + count ? first : id, merges);
     if (text === null) return null;
     if (typeof text === "number") return Uint8Array.of(text);
     return Buffer.from(isWord(id) && previous !== null && isWord(previous) ? ` ${text}` : text);
