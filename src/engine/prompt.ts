@@ -1,7 +1,6 @@
 // Makes the prompt of a token-in call: the parent's recorded sequence and what the child carries after it, or, without
 // a parent, the rendering of the messages. It asks the engine to render and keeps what it learned of each template;
 // it never guesses: where a rendering does not show a clean join, the result says why instead.
-import { CoppiceError, messageOf } from "../errors.ts";
 import type { Message } from "../lineage/call.ts";
 import { canonicalJson } from "../lineage/message.ts";
 import { joinIds, learnJoint, spliceAfter, type Joint } from "./splice.ts";
@@ -77,7 +76,7 @@ export class PromptMaker {
     const history = bare.slice(0, parent.answerIndex);
     const marked = bare.with(parent.answerIndex, markedAnswer(answer, MARKER));
     const [before, rendering, joint] = await allOf([
-      history.length === 0 ? null : this.#render(ask, history, "none"),
+      history.length === 0 ? NONE : this.#render(ask, history, "none"),
       this.#render(ask, marked, "as asked"),
       this.#jointFor(ask, answer, bare[parent.answerIndex + 1] ?? null),
     ]);
@@ -99,8 +98,8 @@ export class PromptMaker {
     const known = this.#joints.get(key);
     if (known !== undefined) return known;
     const { base, otherAnswer, otherNext, asText } = jointMessages(answer, nextRole);
-    const render = (messages: readonly Message[] | null): Promise<Rendering> | null =>
-      messages === null ? null : this.#render(ask, messages, "as asked");
+    const render = (messages: readonly Message[] | null): Promise<Rendering | null> =>
+      messages === null ? NONE : this.#render(ask, messages, "as asked");
     const rendered = await allOf([
       this.#render(ask, base, "as asked"),
       this.#render(ask, otherAnswer, "as asked"),
@@ -124,15 +123,13 @@ export class PromptMaker {
   }
 }
 
-/** `Promise.all` that waits for all of them, so that none fails unheard, and throws the first fault. */
+/** `Promise.all` that waits for all of them, so that none goes on unheard behind a fault, and throws the first. */
 async function allOf<T extends readonly unknown[]>(
-  promises: readonly [...{ readonly [K in keyof T]: Promise<T[K]> | T[K] }],
+  promises: readonly [...{ readonly [K in keyof T]: Promise<T[K]> }],
 ): Promise<T> {
-  const settled: readonly PromiseSettledResult<unknown>[] = await Promise.allSettled(promises);
-  const failed = settled.find((result): result is PromiseRejectedResult => result.status === "rejected");
-  if (failed === undefined) {
-    return settled.map((result) => (result as PromiseFulfilledResult<unknown>).value) as unknown as T;
-  }
-  const reason: unknown = failed.reason;
-  throw reason instanceof Error ? reason : new CoppiceError("engine_error", messageOf(reason));
+  const all: readonly Promise<unknown>[] = promises;
+  await Promise.allSettled(all);
+  return (await Promise.all(all)) as unknown as T;
 }
+
+const NONE: Promise<null> = Promise.resolve(null);

@@ -13,9 +13,12 @@ export function extendMessages(previous: string, message: Message): string {
   return createHash("sha256").update(previous).update(meaningOf(message)).digest("hex").slice(0, 32);
 }
 
-/** The digest after each message: `result[i]` covers messages 0 to i. */
-export function digestMessages(messages: readonly Message[]): string[] {
-  let digest = NO_MESSAGES;
+/**
+ * The digest after each message: `result[i]` covers messages 0 to i. It starts from the digest of what else a prompt is
+ * rendered from (tools, template options), so that equal messages under other tools are no continuation.
+ */
+export function digestMessages(messages: readonly Message[], context: string = NO_MESSAGES): string[] {
+  let digest = context;
   return messages.map((message) => (digest = extendMessages(digest, message)));
 }
 

@@ -45,6 +45,15 @@ export interface CapturedCall extends Pick<
   readonly promptTokenIds: Uint32Array | null;
   /** The whole request's messages; null where they are not known or not kept. */
   readonly messages: readonly Message[] | null;
+  /** Digest of the request's tools and template options; absent where there are none, or none are known. */
+  readonly contextDigest?: string;
+}
+
+/** The call that a request's messages go on from. */
+export interface FollowedCall {
+  readonly call: CallSummary;
+  /** Index of its answer in the request's messages. */
+  readonly answerIndex: number;
 }
 
 /** Why a call is a root, before a drift's tokens are looked at. */
@@ -86,7 +95,8 @@ export class RolloutIndex {
 
   /** Where the captured call stands among the calls added so far. */
   place(captured: CapturedCall): Lineage {
-    const messageDigests = captured.messages === null ? [] : digestMessages(captured.messages);
+    const messageDigests =
+      captured.messages === null ? [] : digestMessages(captured.messages, captured.contextDigest);
     if (captured.promptTokenIds === null) return { found: null, root: null, messageDigests };
     const found = this.#sequences.find({
       prompt: captured.promptTokenIds,
@@ -98,23 +108,38 @@ export class RolloutIndex {
     return { found, root, messageDigests };
   }
 
-  /** The latest call whose messages and answer the request goes on from, by meaning, longest first. */
-  followedBy(messageDigests: readonly string[], admittedOrder: number): CallSummary | null {
-    for (let index = messageDigests.length - 1; index > 0; index--) {
-      const calls = this.#byHistory.get(messageDigests[index] as string);
-      const call = calls?.findLast((candidate) => (candidate.settledOrder as number) < admittedOrder);
-      if (call !== undefined) return call;
+  /**
+   * The latest call whose messages and answer the request goes on from, by meaning, longest first. One that the client
+   * named goes before all others if its messages fit.
+   */
+  followedBy(
+    messageDigests: readonly string[],
+    admittedOrder: number,
+    namedParent: string | null = null,
+  ): FollowedCall | null {
+    let latest: FollowedCall | null = null;
+    for (let answerIndex = messageDigests.length - 1; answerIndex > 0; answerIndex--) {
+      const before = this.#byHistory
+        .get(messageDigests[answerIndex] as string)
+        ?.filter((candidate) => (candidate.settledOrder as number) < admittedOrder);
+      const named = before?.find(
+        ({ callId, responseId }) => callId === namedParent || responseId === namedParent,
+      );
+      if (named !== undefined && namedParent !== null) return { call: named, answerIndex };
+      const last = before?.at(-1);
+      if (last !== undefined) latest ??= { call: last, answerIndex };
+      if (latest !== null && namedParent === null) break;
     }
-    return null;
+    return latest;
   }
 
   #whyRoot(captured: CapturedCall, messageDigests: readonly string[]): RootKind | null {
     if (this.#roots === 0) return null;
     const followed = this.followedBy(messageDigests, captured.admittedOrder);
-    if (followed !== null) return { kind: "drift", followed };
+    if (followed !== null) return { kind: "drift", followed: followed.call };
     if (!this.#agents.has(captured.agent)) return { kind: "other_agent" };
     if (captured.messages === null) return { kind: "unknown" };
-    const rootCallId = this.#rootByRequest.get(messageDigests.at(-1) ?? NO_MESSAGES);
+    const rootCallId = this.#rootByRequest.get(requestDigestOf(captured, messageDigests));
     return rootCallId === undefined ? { kind: "rewrite" } : { kind: "asked_again", rootCallId };
   }
 }
@@ -134,9 +159,9 @@ export function recordCall(
   rootReason: RootReason | null,
   options: { readonly tokensOnly?: boolean } = {},
 ): PendingCall {
-  const { promptTokenIds: _prompt, messages, answer, ...kept } = captured;
+  const { promptTokenIds: _prompt, contextDigest: _context, messages, answer, ...kept } = captured;
   const parent = lineage.found?.parent ?? null;
-  const requestDigest = messages === null ? null : (lineage.messageDigests.at(-1) ?? NO_MESSAGES);
+  const requestDigest = messages === null ? null : requestDigestOf(captured, lineage.messageDigests);
   const place = placeOf(captured, lineage);
   const messagesFrom = options.tokensOnly === true ? 0 : storedMessagesFrom(parent, lineage.messageDigests);
   return {
@@ -153,6 +178,10 @@ export function recordCall(
     messages: options.tokensOnly === true ? null : (messages?.slice(messagesFrom) ?? null),
     answer: options.tokensOnly === true ? null : answer,
   };
+}
+
+function requestDigestOf(captured: CapturedCall, messageDigests: readonly string[]): string {
+  return messageDigests.at(-1) ?? captured.contextDigest ?? NO_MESSAGES;
 }
 
 function placeOf(
