@@ -12,7 +12,8 @@ export interface ToldWeights {
 
 /** What reached the client of one choice. */
 export interface Delivered {
-  readonly tokens: number;
+  /** Null where something was delivered and the engine told no log-probs by which its tokens could be counted. */
+  readonly tokens: number | null;
   readonly message: Message | null;
 }
 
@@ -71,20 +72,32 @@ export function abortedAnswers(
     if (choice === undefined) {
       return { ...NOTHING, ...base, promptTokenIds, ...weightsOf(null, given.weights) };
     }
-    const delivered = given.delivered(index);
-    const tokenIds = choice.tokenIds.slice(0, delivered.tokens);
-    const logprobs = choice.logprobs.slice(0, delivered.tokens);
-    const whole = delivered.tokens >= choice.tokenIds.length;
     return {
       ...base,
       promptTokenIds,
-      tokenIds,
-      logprobs,
-      message: whole && delivered.tokens > 0 ? choice.message : delivered.message,
-      untrainable: prefixFault(index, promptTokenIds, tokenIds, logprobs, delivered.tokens),
-      ...weightsOf(choice, given.weights, tokenIds.length),
+      ...deliveredOf(choice, promptTokenIds, given.delivered(index), given.weights),
     };
   });
+}
+
+function deliveredOf(
+  choice: EngineChoice,
+  promptTokenIds: Uint32Array | null,
+  { tokens, message }: Delivered,
+  weights: ToldWeights,
+): Pick<AnswerToRecord, "tokenIds" | "logprobs" | "message" | "untrainable" | "weightVersions" | "notes"> {
+  const { tokenIds, logprobs } = choice;
+  if (tokens === null) {
+    const untrainable = choice.untrainable ?? "which of its tokens were delivered is not known";
+    return { tokenIds, logprobs, message, untrainable, ...weightsOf(choice, weights) };
+  }
+  const kept = { tokenIds: tokenIds.slice(0, tokens), logprobs: logprobs.slice(0, tokens) };
+  return {
+    ...kept,
+    message: tokens > 0 && tokens >= tokenIds.length ? choice.message : message,
+    untrainable: prefixFault(choice.index, promptTokenIds, kept, tokens),
+    ...weightsOf(choice, weights, kept.tokenIds.length),
+  };
 }
 
 export function failedAnswers(choices: number, detail: string): AnswerToRecord[] {
@@ -105,8 +118,7 @@ function failedAnswer(detail: string): AnswerToRecord {
 function prefixFault(
   index: number,
   promptTokenIds: Uint32Array | null,
-  tokenIds: Uint32Array,
-  logprobs: Float32Array,
+  { tokenIds, logprobs }: Pick<AnswerToRecord, "tokenIds" | "logprobs">,
   delivered: number,
 ): string | null {
   if (tokenIds.length < delivered) {

@@ -279,6 +279,17 @@ describe("limits", () => {
     expect((await under.chat("r1", "x")).status).toBe(200);
   });
 
+  test("bytes of bodies in flight past the limit are a 503; one body alone always fits", async () => {
+    const under = await startUnderTest({ gateway: { limits: { bodyBytesInFlight: 500 } } });
+    expect((await under.chat("r1", "x".repeat(2000))).status).toBe(200);
+    const slow = under.chat("r1", "@@fault:slow=100@@", { max_tokens: 3 });
+    await eventually("it is in flight", async () => (await under.calls("r1")).length === 2);
+    expect((await under.chat("r1", "y".repeat(500))).status).toBe(503);
+    expect((await under.chat("r1", "small")).status).toBe(200);
+    await slow;
+    expect((await under.chat("r1", "y".repeat(500))).status).toBe(200);
+  });
+
   test("calls in flight of all past the limit are a 503 with retry-after; management goes on", async () => {
     const under = await startUnderTest({ gateway: { limits: { callsInFlight: 1 } } });
     const slow = under.chat("r1", "@@fault:slow=100@@", { max_tokens: 3 });

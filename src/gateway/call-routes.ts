@@ -8,6 +8,7 @@ import { callAddress } from "./call-address.ts";
 import { parseChatBody } from "./chat-body.ts";
 import type { ChatCalls } from "./chat-call.ts";
 import type { ClientLine, ClientLines } from "./client-line.ts";
+import type { InFlightLimits } from "./in-flight-limits.ts";
 import type { Caller } from "./keys.ts";
 import type { Recorder } from "./recorder.ts";
 import type { Routes } from "./routes.ts";
@@ -27,7 +28,7 @@ export interface CallRouteParts {
   readonly engine: Engine;
   readonly lines: ClientLines;
   readonly requireRollout: boolean;
-  readonly maxCallsInFlight: number;
+  readonly inFlight: InFlightLimits;
   readonly maxCallsInFlightPerRollout: number;
 }
 
@@ -69,18 +70,15 @@ export function addCallRoutes(routes: Routes, parts: CallRouteParts): void {
   }
 }
 
-function openLine(request: FastifyRequest, reply: FastifyReply, parts: CallRouteParts): void {
-  const { lines, maxCallsInFlight } = parts;
-  if (lines.size >= maxCallsInFlight) {
-    throw new CoppiceError(
-      "unavailable",
-      `${lines.size} calls are in flight, which is the limit; try again later`,
-    );
-  }
+function openLine(request: FastifyRequest, reply: FastifyReply, { lines, inFlight }: CallRouteParts): void {
+  const leave = inFlight.enter(Number(request.headers["content-length"] ?? 0));
   const line = lines.open(request.raw.socket);
   request.line = line;
-  // For a request that never gets to its handler: its body broke off, or was refused.
-  reply.raw.once("close", () => line.close());
+  // For a request that never gets to its handler too: its body broke off, or was refused.
+  reply.raw.once("close", () => {
+    line.close();
+    leave();
+  });
 }
 
 async function answerCall(

@@ -165,8 +165,8 @@ export class ChatCalls {
     if (!stopped) this.#parts.metrics.engineErrors.add({ code: error.code });
     const detail = stopped ? line.endedDetail : `the engine broke off: ${error.message}`;
     // What the agent got of a broken answer it may go on from; where it saw nothing but an error, the call has failed.
-    const gotSome = Array.from({ length: ask.choices }, (_, index) => delivered(index).tokens).some(
-      (n) => n > 0,
+    const gotSome = Array.from({ length: ask.choices }, (_, index) => delivered(index).tokens !== 0).includes(
+      true,
     );
     const isAborted = gotSome || (stopped && line.ended === "client_gone");
     const answers = isAborted

@@ -12,6 +12,8 @@ type Json = Readonly<Record<string, unknown>>;
 
 interface ChoiceDelivered {
   tokens: number;
+  /** Something was delivered whose tokens nobody can count. */
+  uncounted: boolean;
   readonly joiner: MessageJoiner;
 }
 
@@ -53,9 +55,8 @@ export class ChatRelay {
   /** What the client got of a choice. */
   delivered(index: number): Delivered {
     const choice = this.#delivered.get(index);
-    return choice === undefined
-      ? { tokens: 0, message: null }
-      : { tokens: choice.tokens, message: choice.joiner.message() };
+    if (choice === undefined) return { tokens: 0, message: null };
+    return { tokens: choice.uncounted ? null : choice.tokens, message: choice.joiner.message() };
   }
 
   /** The call is durable: the rest goes out, with the terminator. */
@@ -81,15 +82,23 @@ export class ChatRelay {
       const index = indexOf(choice);
       let delivered = this.#delivered.get(index);
       if (delivered === undefined) {
-        this.#delivered.set(index, (delivered = { tokens: 0, joiner: new MessageJoiner() }));
+        this.#delivered.set(
+          index,
+          (delivered = { tokens: 0, uncounted: false, joiner: new MessageJoiner() }),
+        );
       }
-      if (isRecord(choice["delta"])) delivered.joiner.add(choice["delta"]);
-      const logprobs = choice["logprobs"];
+      const { delta, logprobs } = choice;
+      if (isRecord(delta)) delivered.joiner.add(delta);
       // One entry a token: capture asks for log-probs of every call.
       if (isRecord(logprobs) && Array.isArray(logprobs["content"]))
         delivered.tokens += logprobs["content"].length;
+      else if (isRecord(delta) && saysSomething(delta)) delivered.uncounted = true;
     }
   }
+}
+
+function saysSomething(delta: Json): boolean {
+  return Object.entries(delta).some(([name, value]) => name !== "role" && value !== null && value !== "");
 }
 
 /** The chunk that is the last without usage tells the engine's fingerprint, as it does where usage is not asked for. */

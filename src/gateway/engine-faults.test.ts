@@ -150,6 +150,28 @@ describe("an engine that fails in the middle of a stream", () => {
     expect(await only(under)).toMatchObject({ status: "failed", generatedLength: 0 });
   });
 
+  test("that tells no log-probs: what was delivered cannot be counted, so all of it stands and none of it trains", async () => {
+    const bare = {
+      ...chunk("some text"),
+      choices: [{ index: 0, delta: { content: "some text" }, finish_reason: null }],
+    };
+    const under = await startUnderTest({
+      engine: (engine) =>
+        withChat(engine, async (request) => {
+          await request.onChunk?.({ json: bare, terminal: false });
+          return replyOf("broken", 4, { error: new Error("died") });
+        }),
+    });
+    const call = await rawPost(under.url, "/r/r1/v1/chat/completions", {
+      stream: true,
+      messages: [{ role: "user", content: "x" }],
+    });
+    await call.closed;
+    const record = await only(under);
+    expect(record).toMatchObject({ status: "aborted", generatedLength: 4, answer: { content: "some text" } });
+    expect(record.untrainable).toContain("not known");
+  });
+
   test("without [DONE] but finished, the answer is whole", async () => {
     const under = await startUnderTest();
     const answered = await under.chat("r1", "@@fault:no_done@@", { stream: true });

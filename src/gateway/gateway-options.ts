@@ -3,6 +3,7 @@ import { CoppiceError } from "../errors.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Log } from "./log.ts";
+import type { Routes } from "./routes.ts";
 
 export interface GatewayOptions {
   readonly engine: Engine;
@@ -31,6 +32,8 @@ export interface GatewayOptions {
     /** Keep tokens, but no messages and no answers. */
     readonly tokensOnly?: boolean;
   };
+  /** Adds more routes before the service listens: the page's, say. */
+  readonly extend?: (routes: Pick<Routes, "add">) => void;
   /** JSON lines on stderr by default. */
   readonly log?: Log;
 }
@@ -38,12 +41,15 @@ export interface GatewayOptions {
 export interface GatewayLimits {
   /** Of one request's body, as sent and as unpacked. */
   readonly bodyBytes: number;
+  /** Of the bodies of all calls in flight, as sent. */
+  readonly bodyBytesInFlight: number;
   readonly callsInFlight: number;
   readonly callsInFlightPerRollout: number;
 }
 
 export const DEFAULT_LIMITS: GatewayLimits = {
   bodyBytes: 64 * 1024 * 1024,
+  bodyBytesInFlight: 1024 * 1024 * 1024,
   callsInFlight: 4096,
   callsInFlightPerRollout: 256,
 };

@@ -46,9 +46,11 @@ export function addHealthRoutes(routes: Routes, parts: HealthRouteParts): void {
     url: "/events",
     permission: "operate",
     doc: { summary: "Live events of rollouts and calls", contentType: "text/event-stream" },
-    handle: (_request, reply) => {
+    handle: (request, reply) => {
+      if (request.method === "HEAD") return reply.send();
       reply.hijack();
       events.listen(reply.raw);
+      return undefined;
     },
   });
   routes.add({

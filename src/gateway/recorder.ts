@@ -16,7 +16,7 @@ import {
   type Sampling,
   type WeightVersionSpan,
 } from "../lineage/call.ts";
-import { recordCall, recordUnanswered, type CapturedCall } from "../lineage/record-call.ts";
+import { recordCall, recordUnanswered, RolloutIndex, type CapturedCall } from "../lineage/record-call.ts";
 import type { PendingCall } from "../lineage/record-digest.ts";
 import { describeRoot } from "./describe-root.ts";
 import type { EventHub } from "./events.ts";
@@ -216,7 +216,10 @@ export class Recorder {
         pending.push(recordUnanswered(one));
         continue;
       }
-      const index = await this.#parts.indexes.before(rolloutId, call.attempt, one.admittedOrder);
+      // The late bin is no forest: nothing in it has a parent.
+      const index = call.late
+        ? new RolloutIndex()
+        : await this.#parts.indexes.before(rolloutId, call.attempt, one.admittedOrder);
       const lineage = index.place(one);
       const root = await describeRoot(lineage.root, one.promptTokenIds ?? new Uint32Array(), this.#parts);
       pending.push(recordCall(one, lineage, root, { tokensOnly: this.#parts.tokensOnly }));

@@ -9,6 +9,9 @@ import type { Admitted, Ledger } from "../ledger/ledger.ts";
 /** About 1 KiB each. */
 const DEFAULT_MAX_CALLS = 50_000;
 
+/** Also of those that were opened and not called yet. */
+const MAX_ROLLOUTS = 10_000;
+
 interface AttemptIndex {
   readonly attempt: number;
   readonly index: RolloutIndex;
@@ -94,8 +97,9 @@ export class RolloutIndexes {
       last = Math.max(last, call.admittedOrder, call.settledOrder ?? 0);
     }
     // The ledger counts and stores in one step: what it told is whole up to the last order among it.
-    state.through = last;
-    for (const order of state.ahead) if (order <= last) state.ahead.delete(order);
+    // It may have gone on meanwhile.
+    state.through = Math.max(state.through, last);
+    for (const order of state.ahead) if (order <= state.through) state.ahead.delete(order);
     closeGap(state);
   }
 
@@ -130,6 +134,8 @@ export class RolloutIndexes {
       };
     }
     this.#byRollout.set(rolloutId, state);
+    const oldest = this.#byRollout.keys().next().value as RolloutId;
+    if (this.#byRollout.size > MAX_ROLLOUTS) this.drop(oldest);
     return state;
   }
 }

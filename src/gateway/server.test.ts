@@ -43,6 +43,24 @@ describe("closing", () => {
     );
   });
 
+  test("takes no new calls on connections that are still open", async () => {
+    const under = await startUnderTest({ gateway: { drainMs: 3000 } });
+    const other = await rawPost(under.url, "/r/r2/v1/chat/completions", {
+      stream: true,
+      max_tokens: 3,
+      messages: [{ role: "user", content: "@@fault:slow=100@@" }],
+    });
+    await other.until('"content":"t');
+    const closing = under.gateway.close();
+    const body = JSON.stringify({ messages: [{ role: "user", content: "x" }] });
+    other.socket.write(
+      `POST /r/r2/v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    );
+    await other.until("[DONE]");
+    await closing;
+    expect(await under.calls("r2")).toHaveLength(1);
+  });
+
   test("a second time is the first", async () => {
     const under = await startUnderTest();
     await Promise.all([under.gateway.close(), under.gateway.close()]);
@@ -122,6 +140,27 @@ describe("events", () => {
     expect(JSON.stringify(events)).not.toContain("hello");
     stop.abort();
     await reading;
+  });
+});
+
+describe("routes of others", () => {
+  test("are added before the service listens, under the same keys", async () => {
+    const under = await startUnderTest({
+      gateway: {
+        operatorKeys: ["operator-key"],
+        extend: (routes) =>
+          routes.add({
+            method: "GET",
+            url: "/",
+            permission: "operate",
+            handle: (_request, reply) => reply.send({ page: 1 }),
+          }),
+      },
+    });
+    expect((await under.send("GET", "/")).status).toBe(401);
+    const answered = await under.send("GET", "/", undefined, { authorization: "Bearer operator-key" });
+    expect(answered.json).toEqual({ page: 1 });
+    expect((await under.send("POST", "/")).status).toBe(405);
   });
 });
 

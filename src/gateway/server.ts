@@ -18,6 +18,7 @@ import {
   type GatewayOptions,
 } from "./gateway-options.ts";
 import { addHealthRoutes } from "./health-routes.ts";
+import { InFlightLimits } from "./in-flight-limits.ts";
 import { Keyring } from "./keys.ts";
 import { jsonLog, type Log } from "./log.ts";
 import { ModelNames } from "./model-names.ts";
@@ -80,6 +81,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     heartbeatMs: options.heartbeatMs ?? DEFAULT_HEARTBEAT_MS,
   });
 
+  const inFlight = new InFlightLimits({ calls: limits.callsInFlight, bytes: limits.bodyBytesInFlight });
   const routes = new Routes(app, keyring);
   addCallRoutes(routes, {
     chat,
@@ -87,17 +89,19 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     engine,
     lines,
     requireRollout: options.requireRollout ?? true,
-    maxCallsInFlight: limits.callsInFlight,
+    inFlight,
     maxCallsInFlightPerRollout: limits.callsInFlightPerRollout,
   });
   addRolloutRoutes(routes, { ledger, recorder, marks, indexes, weights, metrics, events, keyring });
   addRowRoutes(routes, { ledger, recorder, marks, metrics, events });
   addHealthRoutes(routes, { engine, ledger, metrics, events });
+  options.extend?.(routes);
   routes.refuseOtherMethods();
 
   const address = await app.listen({ host: options.host, port: options.port });
   log("started", { url: address, engine: engine.url, ledger: ledger.location });
   const close = async (): Promise<void> => {
+    inFlight.close();
     const closed = app.close();
     events.close();
     await lines.drained(options.drainMs ?? DEFAULT_DRAIN_MS);
@@ -134,6 +138,8 @@ function newServer(given: {
     bodyLimit: given.bodyBytes,
     // For receiving a request; the answer has the call's own deadline.
     requestTimeout: given.requestTimeoutMs,
+    // What comes over a connection that is still open is refused in the caller's dialect, by us.
+    return503OnClosing: false,
     // Longer than the pools of clients keep theirs, so that no request meets a connection that is being closed.
     keepAliveTimeout: 75_000,
     genReqId: () => randomUUID().replaceAll("-", ""),

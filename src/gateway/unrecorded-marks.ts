@@ -14,6 +14,8 @@ export class UnrecordedMarks {
   readonly #ledger: Ledger;
   readonly #log: Log;
   readonly #marks = new Set<PendingCall>();
+  /** Being written: a second try beside the first would leave a copy in the late bin. */
+  readonly #writing = new Map<PendingCall, Promise<unknown>>();
   #timer: NodeJS.Timeout | null = null;
   #retryMs = FIRST_RETRY_MS;
 
@@ -56,14 +58,21 @@ export class UnrecordedMarks {
   }
 
   /** Null, or what went wrong. */
-  async #write(mark: PendingCall): Promise<unknown> {
-    try {
-      await this.#ledger.settle(mark);
-    } catch (error) {
-      return error;
-    }
-    this.#marks.delete(mark);
-    return null;
+  #write(mark: PendingCall): Promise<unknown> {
+    const under = this.#writing.get(mark);
+    if (under !== undefined) return under;
+    const writing = this.#ledger
+      .settle(mark)
+      .then(
+        () => {
+          this.#marks.delete(mark);
+          return null;
+        },
+        (error: unknown) => error ?? new Error("the ledger failed without a reason"),
+      )
+      .finally(() => this.#writing.delete(mark));
+    this.#writing.set(mark, writing);
+    return writing;
   }
 
   #schedule(): void {
