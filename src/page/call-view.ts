@@ -108,7 +108,7 @@ function later(one: CallSummary | null, other: CallSummary): CallSummary {
 }
 
 /** Tokens told on either side of where two runs part. */
-const SHARED_TOLD = 12;
+const SHARED_TOLD = 6;
 const PARTED_TOLD = 24;
 
 function parting({ call: other, sequence }: Compared, root: Call): PartingView {

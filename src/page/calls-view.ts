@@ -1,7 +1,7 @@
 // All calls of one rollout as columns, from their summaries alone: no tokens and no messages are read, so that a
 // hundred thousand of them open at once. What became of each (kept, rejected) comes later, with the rows.
 import { standsInForest, type CallSummary } from "../lineage/call.ts";
-import { ROOT_CODES, STATUS_CODES, type CallColumns, type RootCode } from "./view.ts";
+import { IN_FLIGHT, ROOT_CODES, STATUS_CODES, UNTIMED, type CallColumns, type RootCode } from "./view.ts";
 
 /**
  * @param calls all of the rollout's, in any order
@@ -29,9 +29,7 @@ export function callColumns(calls: readonly CallSummary[], since = 0): CallColum
     carried: sorted.map((call) => call.carriedLength),
     generated: sorted.map((call) => call.generatedLength),
     admitted_at: sorted.map((call) => call.admittedAt),
-    took_ms: sorted.map((call) =>
-      call.settledAt === null ? -1 : Math.max(0, Math.round(call.settledAt - call.admittedAt)),
-    ),
+    took_ms: sorted.map(tookMs),
     finish: sorted.map((call) => names.index(call.finishReason)),
     agent: sorted.map((call) => names.index(call.agent)),
     class: sorted.map((call) => names.index(call.class)),
@@ -39,6 +37,11 @@ export function callColumns(calls: readonly CallSummary[], since = 0): CallColum
     ...sparse,
     twins: twinGroups(calls),
   };
+}
+
+function tookMs({ admittedAt, settledAt, settledOrder }: CallSummary): number {
+  if (settledOrder === null) return IN_FLIGHT;
+  return settledAt === null ? UNTIMED : Math.max(0, Math.round(settledAt - admittedAt));
 }
 
 /** The latest place in the rollout's count that a call took. */

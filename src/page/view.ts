@@ -76,6 +76,9 @@ export const ROOT_CODES: readonly RootCode[] = ROOT_WORDS;
 
 export const STATUS_CODES: readonly CallStatus[] = ["admitted", "committed", "aborted", "failed", "unknown"];
 
+export const IN_FLIGHT = -1;
+export const UNTIMED = -2;
+
 /** All calls by admission, a column a field. Texts that repeat stand in `names` and are told by index, -1 for none. */
 export interface CallColumns {
   readonly order: readonly number[];
@@ -90,7 +93,7 @@ export interface CallColumns {
   readonly carried: readonly number[];
   readonly generated: readonly number[];
   readonly admitted_at: readonly number[];
-  /** Milliseconds; -1 while it is not settled. */
+  /** Milliseconds; `IN_FLIGHT` while it is not settled, `UNTIMED` where nobody told the time. */
   readonly took_ms: readonly number[];
   readonly finish: readonly number[];
   readonly agent: readonly number[];

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { CallPanel } from "./call.tsx";
-import { ExampleCheck, ExampleHead } from "./example.tsx";
+import { ExampleHead } from "./example.tsx";
 import { Help } from "./help.tsx";
 import { useKeys } from "./keys.ts";
 import { ListPage } from "./list.tsx";
@@ -105,16 +105,7 @@ function PlaceView({
           key={`${route.place.source} ${route.place.rollout}`}
           state={state}
           params={route.params}
-          head={
-            example ? (
-              <>
-                <ExampleHead state={state} />
-                <ExampleCheck state={state} />
-              </>
-            ) : (
-              <RolloutHead state={state} />
-            )
-          }
+          head={example ? <ExampleHead state={state} /> : <RolloutHead state={state} />}
         />
       );
     }

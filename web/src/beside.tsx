@@ -43,10 +43,15 @@ export function Beside({
         </>
       )}
       {call.children.length > 0 && (
-        <p class="neighbours">
-          Children: <Links state={state} ids={call.children.slice(0, 40)} />
-          {call.children.length > 40 && ` and ${count(call.children.length - 40)} more`}
-        </p>
+        <>
+          <h3>
+            Children <span class="dim">{count(call.children.length)}</span>
+          </h3>
+          <p class="neighbours">
+            <Links state={state} ids={call.children.slice(0, 40)} />
+            {call.children.length > 40 && ` and ${count(call.children.length - 40)} more`}
+          </p>
+        </>
       )}
     </section>
   );

@@ -1,7 +1,7 @@
 // One call: what it is, why it is a root, its tokens, messages, sampling, and those that stand beside it.
 import type { ComponentChildren, JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import type { CallView } from "../../src/page/view.ts";
+import { UNTIMED, type CallView } from "../../src/page/view.ts";
 import type { Message } from "../../src/lineage/call.ts";
 import { clock, count, duration } from "./format.ts";
 import { FATE_WORDS, labelOfId } from "./forest-model.ts";
@@ -172,6 +172,7 @@ function Facts({ state, call }: { readonly state: PlaceState; readonly call: Cal
   const { model, place } = state;
   const parent = call.parent_call_id;
   const started = clock(call.admitted_at);
+  const took = duration(model.columns.took_ms[model.indexOfId.get(call.call_id) ?? -1] ?? UNTIMED);
   const facts: (readonly [ComponentChildren, ComponentChildren] | null)[] = [
     [
       <Term of="parent">Parent</Term>,
@@ -185,10 +186,7 @@ function Facts({ state, call }: { readonly state: PlaceState; readonly call: Cal
         ],
     [<Term of="sequence">Sequence</Term>, `${count(call.sequence_length)} tokens`],
     ["Finish", call.finish_reason ?? "–"],
-    [
-      "Took",
-      call.settled_at === null ? "in flight" : duration(Math.max(0, call.settled_at - call.admitted_at)),
-    ],
+    took === "" ? null : ["Took", took],
     started === null ? null : ["Admitted", started],
     [
       "Count",

@@ -17,20 +17,35 @@ interface DockProps {
   readonly walk: Walk | null;
   readonly onCall: (index: number) => void;
   readonly onPlay: () => void;
+  /** Where there is no room for the call beside the forest. */
+  readonly onOpen: (() => void) | null;
 }
+
+/** Rows shown under the forest while nothing is chosen. */
+const ROWS_SHOWN = 6;
 
 export function Dock(props: DockProps): JSX.Element {
   const { state, chosen, row } = props;
   if (row !== null) return <RowDock {...props} row={row} />;
   return (
     <section class="dock empty" aria-live="polite">
-      {chosen === null ? <Idle {...props} /> : <NoRow state={state} chosen={chosen} />}
+      {chosen === null || isUnmade(state.keptView) ? (
+        <Idle {...props} />
+      ) : (
+        <NoRow {...props} chosen={chosen} />
+      )}
+      {chosen !== null && <OpenButton onOpen={props.onOpen} />}
     </section>
   );
 }
 
+/** Without rows what is true of the rollout is true of each of its calls. */
+function isUnmade(keptView: PlaceState["keptView"]): boolean {
+  return keptView === null || keptView.kind !== "rows";
+}
+
 function Idle({ state, onCall }: DockProps): JSX.Element {
-  const { keptView, kept, model } = state;
+  const { keptView, kept } = state;
   if (keptView?.kind === "refused") {
     return (
       <p>
@@ -56,6 +71,16 @@ function Idle({ state, onCall }: DockProps): JSX.Element {
         Building the rows…
       </p>
     );
+  const short =
+    kept.rows.length <= ROWS_SHOWN && kept.rows.every((row) => row.spans.length <= ROW_SPANS_SHOWN);
+  return short ? <RowList state={state} onCall={onCall} /> : <LeafChoices state={state} onCall={onCall} />;
+}
+
+const ROW_SPANS_SHOWN = 24;
+const LEAVES_NAMED = 24;
+
+function LeafChoices({ state, onCall }: Pick<DockProps, "state" | "onCall">): JSX.Element {
+  const { kept, model } = state;
   const leaves = [...kept.rowOfLeaf.keys()];
   return (
     <div class="dock-idle">
@@ -64,18 +89,76 @@ function Idle({ state, onCall }: DockProps): JSX.Element {
         <Term of="walk">walk</Term> build one:
       </p>
       <p class="leaf-choices">
-        {leaves.slice(0, 24).map((leaf) => (
+        {leaves.slice(0, LEAVES_NAMED).map((leaf) => (
           <button key={leaf} type="button" class="chip row-chip" onClick={() => onCall(leaf)}>
             {labelOf(model, leaf)}
           </button>
         ))}
-        {leaves.length > 24 && <span class="dim">and {count(leaves.length - 24)} more</span>}
+        {leaves.length > LEAVES_NAMED && (
+          <span class="dim">and {count(leaves.length - LEAVES_NAMED)} more</span>
+        )}
       </p>
     </div>
   );
 }
 
-function NoRow({ state, chosen }: { readonly state: PlaceState; readonly chosen: number }): JSX.Element {
+function RowList({ state, onCall }: Pick<DockProps, "state" | "onCall">): JSX.Element {
+  return (
+    <div class="dock-rows">
+      {state.kept.rows.map((row) => (
+        <IdleRow key={row.row_id} state={state} row={row} onCall={onCall} />
+      ))}
+    </div>
+  );
+}
+
+function IdleRow({
+  state,
+  row,
+  onCall,
+}: Pick<DockProps, "state" | "onCall"> & { readonly row: RowView }): JSX.Element {
+  const data = useData();
+  const { place, model } = state;
+  const short = row.tokens <= CELLS_SHOWN;
+  const key = short ? `${place.source} ${place.rollout} ${row.row_id}` : null;
+  const tokens = useAsked(key, () => data.rowTokens(place, row.segment_index));
+  const leaf = model.indexOf.get(row.spans.at(-1)?.order ?? -1);
+  return (
+    <div class="dock-row">
+      <header>
+        <a class="dock-name mono" {...linkTo(rowPath(place, row.segment_index))}>
+          {row.row_id}
+        </a>
+        <span class="dim">
+          {counted(row.tokens, "token")}, {count(row.trained)} <Term of="trained">trained</Term>
+        </span>
+        {leaf !== undefined && (
+          <button
+            type="button"
+            class="link"
+            onClick={() => onCall(leaf)}
+            aria-label={`Play the walk of ${labelOf(model, leaf)}`}
+          >
+            play the walk
+          </button>
+        )}
+      </header>
+      <RowStrip
+        model={model}
+        row={row}
+        tokens={tokens.value}
+        built={row.spans.length}
+        chosen={null}
+        onCall={onCall}
+      />
+    </div>
+  );
+}
+
+/** A row of at most this many tokens shows them while nothing is chosen. */
+const CELLS_SHOWN = 32;
+
+function NoRow({ state, chosen }: DockProps & { readonly chosen: number }): JSX.Element {
   const name = <b>{labelOf(state.model, chosen)}</b>;
   const fate = state.kept.fates[chosen] as Fate;
   const why: Readonly<Record<Fate, ComponentChildren>> = {
@@ -95,6 +178,15 @@ function NoRow({ state, chosen }: { readonly state: PlaceState; readonly chosen:
   return <p>{why[fate]}</p>;
 }
 
+function OpenButton({ onOpen }: Pick<DockProps, "onOpen">): JSX.Element | null {
+  if (onOpen === null) return null;
+  return (
+    <button type="button" class="button" onClick={onOpen}>
+      Open
+    </button>
+  );
+}
+
 function RowDock({
   state,
   chosen,
@@ -102,6 +194,7 @@ function RowDock({
   walk,
   onCall,
   onPlay,
+  onOpen,
 }: DockProps & { readonly row: RowView }): JSX.Element {
   const data = useData();
   const { place } = state;
@@ -133,6 +226,7 @@ function RowDock({
           </span>
         </span>
         <span class="dock-moves">
+          <OpenButton onOpen={onOpen} />
           <button
             type="button"
             class="icon"
@@ -143,7 +237,8 @@ function RowDock({
             ‹
           </button>
           <button type="button" class="button" onClick={onPlay}>
-            {done ? "Play the walk" : "Playing…"}
+            {done ? "Play" : "Playing"}
+            <span class="unseen"> the walk</span>
           </button>
           <button
             type="button"

@@ -26,6 +26,7 @@ export function ExampleHead({ state }: { readonly state: PlaceState }): JSX.Elem
         <Switch on={on} />
       </div>
       {asked.value !== null && <Facts example={asked.value} on={on} />}
+      {state.keptView?.kind === "rows" && <TrainsOnce kept={state.keptView} />}
     </header>
   );
 }
@@ -103,7 +104,3 @@ const HOW: Readonly<Record<ExampleFacts["outcome"], string>> = {
   failed: "not at all: the agent failed",
   none: "not at all: no outcome",
 };
-
-export function ExampleCheck({ state }: { readonly state: PlaceState }): JSX.Element | null {
-  return state.keptView?.kind === "rows" ? <TrainsOnce kept={state.keptView} /> : null;
-}

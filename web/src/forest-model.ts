@@ -19,7 +19,7 @@ export const FATE_WORDS: Readonly<Record<Fate, string>> = {
   unwalked: "not walked",
   aborted: "aborted",
   lost: "not recorded",
-  undecided: "open",
+  undecided: "undecided",
 };
 
 export interface ForestModel {

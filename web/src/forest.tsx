@@ -36,13 +36,15 @@ export interface ForestProps {
   readonly onFold: (index: number, fold: boolean) => void;
 }
 
-export function sizeOf(narrow: boolean): GraphSize {
-  return narrow ? { line: 46, lane: 18, lanes: 6 } : { line: 36, lane: 22, lanes: 12 };
+/** A forest of few lanes has room to be looked at. */
+function sizeOf(narrow: boolean, lanes: number): GraphSize {
+  if (narrow) return { line: 46, lane: 18, lanes: 6 };
+  return { line: 36, lane: lanes <= 6 ? 34 : 22, lanes: 14 };
 }
 
 export function Forest(props: ForestProps): JSX.Element {
   const { model, kept, shown, chosen, walk, narrow, tree } = props;
-  const size = sizeOf(narrow);
+  const size = sizeOf(narrow, shown.lanes.width);
   const window = useWindow(tree, shown.calls.length, size.line);
   useKeptScroll(tree, props.name, shown.calls.length > 0);
   const depths = useDepths(model);
@@ -60,6 +62,7 @@ export function Forest(props: ForestProps): JSX.Element {
     <div
       ref={tree}
       class="forest"
+      style={{ "--lines": shown.calls.length }}
       role="tree"
       tabIndex={0}
       aria-label="Calls of the rollout"
@@ -187,13 +190,13 @@ function CallLine({
           folded
         </button>
       )}
-      <LineNotes model={model} kept={kept} index={index} fate={fate} />
       <TokenBar
         carried={columns.carried[index] as number}
         generated={columns.generated[index] as number}
         longest={longest}
         fate={fate}
       />
+      <LineNotes model={model} kept={kept} index={index} fate={fate} />
       <span class="line-took">{duration(columns.took_ms[index] as number)}</span>
     </div>
   );

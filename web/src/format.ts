@@ -1,4 +1,5 @@
 // Numbers and times as the page writes them.
+import { IN_FLIGHT, UNTIMED } from "../../src/page/view.ts";
 
 const COUNT = new Intl.NumberFormat("en-US");
 
@@ -29,7 +30,8 @@ function trimmed(value: number): string {
 }
 
 export function duration(ms: number): string {
-  if (ms < 0) return "in flight";
+  if (ms === IN_FLIGHT) return "in flight";
+  if (ms === UNTIMED) return "";
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
   if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;

@@ -15,7 +15,7 @@ export interface GraphSize {
 const LEFT = 16;
 
 export function graphWidth(shown: Shown, size: GraphSize): number {
-  return LEFT * 2 + (Math.max(1, Math.min(size.lanes, shown.lanes.width)) - 1) * size.lane;
+  return LEFT * 2 + 10 + (Math.max(1, Math.min(size.lanes, shown.lanes.width)) - 1) * size.lane;
 }
 
 interface GraphProps {

@@ -16,7 +16,7 @@ import {
 import { AnswerError } from "./page-data.ts";
 import { useData } from "./place.ts";
 import { choose, forestPath, linkTo, open } from "./route.ts";
-import { alarmWords, StateMark, toneOf } from "./rollout-head.tsx";
+import { alarmName, alarmWords, StateMark, toneOf } from "./rollout-head.tsx";
 import { Term } from "./term.tsx";
 import { useLive, useNarrow } from "./use.ts";
 import { bringIntoView, useKeptScroll, useWindow } from "./virtual.ts";
@@ -368,8 +368,8 @@ function RolloutRow({ line, spread, top, height, chosen, now, at }: RolloutRowPr
           </span>
         )}
         {measured?.alarms.map(({ kind, calls }) => (
-          <span key={kind} class="chip warn">
-            {alarmWords(kind, calls)}
+          <span key={kind} class="chip warn" title={alarmWords(kind, calls)}>
+            {alarmName(kind, calls)}
           </span>
         ))}
       </span>

@@ -109,6 +109,18 @@ export function alarmWords(kind: string, calls: number): string {
   }
 }
 
+/** The same in two or three words, for a line of the list. */
+export function alarmName(kind: string, calls: number): string {
+  switch (kind) {
+    case "all_roots":
+      return "all roots";
+    case "incomplete":
+      return `${count(calls)} not recorded`;
+    default:
+      return `${count(calls)} ${kind}`;
+  }
+}
+
 function Alarms({ line }: { readonly line: RolloutLine }): JSX.Element | null {
   const alarms = line.measured?.alarms ?? [];
   if (alarms.length === 0) return null;

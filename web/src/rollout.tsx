@@ -91,13 +91,9 @@ export function RolloutView({ state, params, head }: RolloutProps): JSX.Element 
           row={row}
           walk={walk}
           onCall={pick}
+          onOpen={narrow && chosen !== null ? () => openCall(chosen) : null}
           onPlay={() => row !== null && setPlay((before) => ({ turn: before.turn + 1, row: row.row_id }))}
         />
-        {narrow && chosen !== null && (
-          <button type="button" class="button open-call" onClick={() => openCall(chosen)}>
-            Open this call
-          </button>
-        )}
       </div>
       {chosen !== null && !narrow && (
         <aside class="rollout-aside" aria-label="Chosen call">

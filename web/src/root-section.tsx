@@ -133,7 +133,7 @@ function RunLine({ state, name, kind, start, shared, rest }: RunLineProps): JSX.
   return (
     <div class={`run ${kind}`}>
       <span class="run-name">{name}</span>
-      <span class="run-tokens" tabIndex={0} role="group" aria-label={`${name}, from token ${start}`}>
+      <span class="run-tokens" role="group" aria-label={`${name}, from token ${start}`}>
         {start > 0 && <span class="run-more">…</span>}
         {shared.map((id, at) => cell(id, at, "shared"))}
         {rest.length === 0 ? (

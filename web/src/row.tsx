@@ -81,7 +81,7 @@ export function RowPage({
       <RowStrip
         model={state.model}
         row={row}
-        tokens={tokens.value}
+        tokens={row.tokens <= CELLS_SHOWN ? tokens.value : null}
         built={row.spans.length}
         chosen={null}
         onCall={(call) => open(callPath(place, state.model.columns.call_id[call] as string))}
@@ -124,7 +124,7 @@ export function TrainsOnce({ kept }: { readonly kept: Extract<KeptView, { kind: 
         <b>Each kept token trains once</b>
         <p>
           {holds
-            ? `Checked just now: ${counted(tokens, "token")} of ${counted(calls, "kept call")} looked for in ${counted(rows, "row")}; each is marked in exactly one, with its own id and log-prob.`
+            ? `Checked just now: ${counted(tokens, "token")} of ${counted(calls, "kept call")}, each marked in exactly one of ${counted(rows, "row")}, with its own id and log-prob.`
             : faults.join("; ")}
         </p>
       </div>
@@ -191,6 +191,9 @@ function rowRun({ model }: PlaceState, row: RowView, tokens: RowTokensView): Tok
     ),
   };
 }
+
+/** Below the strip every token stands in full; a short row is read in the strip itself. */
+const CELLS_SHOWN = 32;
 
 /** Lines of the table; a longer chain is read in its tokens. */
 const SPANS_SHOWN = 200;
