@@ -119,9 +119,9 @@ function parting({ call: other, sequence }: Compared, root: Call): PartingView {
     other_order: other.admittedOrder,
     index,
     other_length: sequence.length,
-    shared: [...sent.slice(Math.max(0, index - SHARED_TOLD), index)],
-    recorded: [...sequence.slice(index, index + PARTED_TOLD)],
-    sent: [...sent.slice(index, index + PARTED_TOLD)],
+    shared: Array.from(sent.slice(Math.max(0, index - SHARED_TOLD), index)),
+    recorded: Array.from(sequence.slice(index, index + PARTED_TOLD)),
+    sent: Array.from(sent.slice(index, index + PARTED_TOLD)),
   };
 }
 

@@ -2,7 +2,8 @@
 // the rollouts that are being looked at, what was measured of each rollout, and the rows that were built last. All of
 // it is bounded and can be made again; nothing is written anywhere.
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { CoppiceError } from "../errors.ts";
+import { CoppiceError, messageOf } from "../errors.ts";
+import type { Log } from "../gateway/log.ts";
 import type { Rollout } from "../ledger/ledger.ts";
 import { callId, rolloutId, type Call, type CallId, type CallSummary } from "../lineage/call.ts";
 import { buildForest, type Forest } from "../lineage/forest.ts";
@@ -38,15 +39,17 @@ interface Built {
 
 export class PageModel {
   readonly #source: PageSource;
+  readonly #log: Log;
   readonly #held = new Recent<Held>(MOST_SUMMARIES, ({ calls }) => calls.size + 1);
   readonly #measured = new Recent<Measured>(MOST_MEASURED, () => 1);
   readonly #built = new Recent<Built>(MOST_BUILT_TOKENS, ({ calls }) =>
     calls.reduce((sum, call) => sum + call.carriedLength + call.generatedLength + 100, 1000),
   );
-  #measuring: Promise<void> | null = null;
+  #isMeasuring = false;
 
-  constructor(source: PageSource) {
+  constructor(source: PageSource, log: Log) {
     this.#source = source;
+    this.#log = log;
   }
 
   /** Lines with what is known by now; the rest is measured meanwhile, a rollout at a time. */
@@ -171,15 +174,18 @@ export class PageModel {
   }
 
   #measureAll(rollouts: readonly Rollout[]): void {
-    this.#measuring ??= this.#measureEach(rollouts).finally(() => (this.#measuring = null));
+    if (this.#isMeasuring) return;
+    this.#isMeasuring = true;
+    void this.#measureEach(rollouts).finally(() => (this.#isMeasuring = false));
   }
 
   async #measureEach(rollouts: readonly Rollout[]): Promise<void> {
     for (const rollout of rollouts) {
       try {
         await this.#measure(rollout);
-      } catch {
+      } catch (error) {
         // Swept meanwhile, or the ledger is closing: it stays unmeasured, and the next list asks again.
+        this.#log("page_measure_failed", { rollout_id: rollout.rolloutId, reason: messageOf(error) });
         return;
       }
       await nextTurn();

@@ -3,6 +3,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { CoppiceError } from "../errors.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { Log } from "../gateway/log.ts";
 import type { Routes } from "../gateway/routes.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { PageModel } from "./page-model.ts";
@@ -15,6 +16,7 @@ export interface PageOptions {
   readonly ledger: Ledger;
   /** Tells the texts of tokens; without one the page shows ids. */
   readonly engine?: Pick<Engine, "detokenize">;
+  readonly log: Log;
 }
 
 /**
@@ -36,21 +38,21 @@ export const CONTENT_SECURITY_POLICY: string = [
 ].join("; ");
 
 /** Adds the page's routes. Throws `unavailable` on the first request of the page itself where it was not built. */
-export function registerPage(routes: Pick<Routes, "add">, { ledger, engine }: PageOptions): void {
-  registerPageOf(routes, { ledger: ledgerSource(ledger), texts: new TokenTexts(engine ?? null) });
+export function registerPage(routes: Pick<Routes, "add">, { ledger, engine, log }: PageOptions): void {
+  registerPageOf(routes, { ledger: ledgerSource(ledger), texts: new TokenTexts(engine ?? null), log });
 }
 
 /** The same over any source of records. */
 export function registerPageOf(
   routes: Pick<Routes, "add">,
-  given: { readonly ledger: PageSource; readonly texts: TokenTexts },
+  given: { readonly ledger: PageSource; readonly texts: TokenTexts; readonly log: Log },
 ): void {
   addSite(routes);
   const examples = { off: exampleSource("off"), on: exampleSource("on") };
   addApi(routes, given.texts, {
-    ledger: new PageModel(given.ledger),
-    "example-off": new PageModel(examples.off),
-    "example-on": new PageModel(examples.on),
+    ledger: new PageModel(given.ledger, given.log),
+    "example-off": new PageModel(examples.off, given.log),
+    "example-on": new PageModel(examples.on, given.log),
   });
   routes.add({
     method: "GET",
@@ -176,7 +178,7 @@ function sendFile(
   caching: string,
 ): FastifyReply {
   void secured(reply).type(file.type).header("cache-control", caching).header("vary", "accept-encoding");
-  const gzip = file.gzipped !== null && /\bgzip\b/.test(String(request.headers["accept-encoding"] ?? ""));
+  const gzip = file.gzipped !== null && /\bgzip\b/.test(request.headers["accept-encoding"] ?? "");
   if (!gzip) return reply.send(file.bytes);
   return reply.header("content-encoding", "gzip").send(file.gzipped);
 }

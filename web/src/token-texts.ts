@@ -27,7 +27,7 @@ export class TextBook {
   want(ids: Iterable<number>): void {
     for (const id of ids) if (!this.#known.has(id)) this.#wanted.add(id);
     if (this.#wanted.size === 0 || this.#timer !== 0) return;
-    this.#timer = setTimeout(() => {
+    this.#timer = window.setTimeout(() => {
       this.#timer = 0;
       void this.#ask([...this.#wanted].slice(0, AT_ONCE));
     }, WAIT_MS);

@@ -201,12 +201,15 @@ function tokenName(run: TokenRun, index: number, text: string | null): string {
   return `${index}: id ${run.ids[index]}${shown}, ${kind}${logprob === null ? "" : `, log-prob ${decimal(logprob)}`}`;
 }
 
+/** The least probability of each step but the last. */
+const STEPS = [0.9, 0.7, 0.5, 0.25, 0.1, 0.02];
+
 /** Seven steps from certain to surprising. */
 function bucketOf(logprob: number | null): string {
   if (logprob === null) return "";
-  const bounds = [-0.105, -0.357, -0.693, -1.386, -2.303, -3.912];
-  const step = bounds.findIndex((bound) => logprob >= bound);
-  return `lp${step < 0 ? bounds.length : step}`;
+  const probability = Math.exp(logprob);
+  const step = STEPS.findIndex((least) => probability >= least);
+  return `lp${step < 0 ? STEPS.length : step}`;
 }
 
 function TokenNote({

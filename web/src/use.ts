@@ -56,7 +56,7 @@ export function useLive(active: boolean, wanted: (event: LedgerEvent) => boolean
     let timer = 0;
     const soon = (): void => {
       if (timer !== 0) return;
-      timer = setTimeout(() => {
+      timer = window.setTimeout(() => {
         timer = 0;
         latest.current.changed();
       }, QUIET_MS);

@@ -62,7 +62,7 @@ export function useKeptScroll(scroller: RefObject<HTMLElement | null>, key: stri
     let timer = 0;
     const later = (): void => {
       clearTimeout(timer);
-      timer = setTimeout(keep, 150);
+      timer = window.setTimeout(keep, 150);
     };
     box.addEventListener("scroll", later, { passive: true });
     return () => {

@@ -74,7 +74,7 @@ function addRoutes(
     group: (rollout) => now().group(rollout),
     build: (rollout, calls) => now().build(rollout, calls),
   };
-  registerPageOf(routes, { ledger, texts: new TokenTexts(given.engine ?? null) });
+  registerPageOf(routes, { ledger, texts: new TokenTexts(given.engine ?? null), log: () => undefined });
   routes.add({
     method: "GET",
     url: "/events",

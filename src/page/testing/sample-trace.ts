@@ -1,6 +1,6 @@
 // Traces in which everything happens that the page has something to say about: retries, a rewrite, drift, a sub-agent, a
 // title call, twins, an untrainable answer, a refusal, an agent that failed; and one whose every text wants to be markup.
-import { SampleTokenizer } from "./sample-tokenizer.ts";
+import type { SampleTokenizer } from "./sample-tokenizer.ts";
 
 type Message = Record<string, unknown>;
 export type TraceValue = Record<string, unknown>;
