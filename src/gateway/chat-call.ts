@@ -2,7 +2,7 @@
 // are here; what is written down is recorder.ts's, what the client sees chat-answer.ts's.
 import type { FastifyReply } from "fastify";
 import { CoppiceError, messageOf } from "../errors.ts";
-import type { Engine, EngineReply, EngineRequest } from "../engine/engine.ts";
+import type { Engine, EngineRequest } from "../engine/engine.ts";
 import {
   abortedAnswers,
   committedAnswers,
@@ -21,12 +21,14 @@ import type { GatewayMetrics } from "./gateway-metrics.ts";
 import { mediaDigests } from "./media.ts";
 import type { ModelNames } from "./model-names.ts";
 import type { AdmittedCall, AnswerToRecord, Recorder } from "./recorder.ts";
+import type { Asked, Ways } from "./ways.ts";
 import type { WeightVersions } from "./weight-versions.ts";
 
 export const CALL_ID_HEADER = "x-coppice-call-id";
 
 export interface ChatParts {
   readonly engine: Engine;
+  readonly ways: Ways;
   readonly recorder: Recorder;
   readonly weights: WeightVersions;
   readonly models: ModelNames;
@@ -46,11 +48,6 @@ interface OpenCall {
   readonly sent: EngineBody;
   readonly weightsBefore: string | null;
 }
-
-type Asked =
-  | { readonly kind: "replied"; readonly reply: EngineReply }
-  /** Nothing was sampled, as far as anybody knows. */
-  | { readonly kind: "threw"; readonly error: unknown };
 
 const NOT_DELIVERED: Delivered = { tokens: 0, message: null };
 
@@ -133,18 +130,15 @@ export class ChatCalls {
     }
   }
 
-  async #ask(open: OpenCall, onChunk?: EngineRequest["onChunk"]): Promise<Asked> {
-    try {
-      const reply = await this.#parts.engine.chat({
-        body: open.sent.body,
-        stream: open.ask.stream,
-        signal: open.line.signal,
-        ...(onChunk === undefined ? {} : { onChunk }),
-      });
-      return { kind: "replied", reply };
-    } catch (error) {
-      return { kind: "threw", error };
-    }
+  #ask({ ask, sent, line, call }: OpenCall, onChunk?: EngineRequest["onChunk"]): Promise<Asked> {
+    return this.#parts.ways.ask({
+      call,
+      body: sent.body,
+      messages: ask.messages,
+      stream: ask.stream,
+      signal: line.signal,
+      ...(onChunk === undefined ? {} : { onChunk }),
+    });
   }
 
   /** Records how the call ended. Null for a complete one, else what the client is told. */
@@ -157,7 +151,7 @@ export class ChatCalls {
     const weights: ToldWeights = { before: open.weightsBefore, after: this.#parts.weights.latest };
     const reply = asked.kind === "replied" ? asked.reply : null;
     if (line.ended === null && reply?.ending === "complete") {
-      await this.#record(open, committedAnswers(ask.choices, reply, weights));
+      await this.#record(open, asked, committedAnswers(ask.choices, reply, weights));
       return null;
     }
     const stopped = line.ended !== null || reply?.ending === "aborted";
@@ -172,17 +166,21 @@ export class ChatCalls {
     const answers = isAborted
       ? abortedAnswers(ask.choices, reply, { detail, weights, delivered })
       : failedAnswers(ask.choices, stopped ? detail : error.message);
-    await this.#record(open, answers);
+    await this.#record(open, asked, answers);
     return error;
   }
 
-  async #record(open: OpenCall, answers: readonly AnswerToRecord[]): Promise<void> {
+  async #record(open: OpenCall, asked: Asked, answers: readonly AnswerToRecord[]): Promise<void> {
     if (open.call === null) return;
     const { ask, sent } = open;
+    const { way, notes, contextDigest, defaults } = asked;
     const record = {
       messages: ask.messages,
       mediaDigests: mediaDigests(ask.messages),
-      sampling: sent.sampling,
+      sampling: { ...sent.sampling, used: { ...defaults, ...sent.sampling.used } },
+      way,
+      contextDigest,
+      notes,
     };
     await this.#parts.recorder.settle(open.call, record, answers);
   }

@@ -4,6 +4,7 @@ import type { Engine } from "../engine/engine.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Log } from "./log.ts";
 import type { Routes } from "./routes.ts";
+import type { Way } from "./token-in-check.ts";
 
 export interface GatewayOptions {
   readonly engine: Engine;
@@ -15,6 +16,11 @@ export interface GatewayOptions {
   readonly model?: string;
   /** Names that mean another of the engine's models; every other name is the policy's. */
   readonly modelNames?: Readonly<Record<string, string>>;
+  /**
+   * How the engine is asked: `text` (the default) with messages, `token-in` with ids that go on from what was recorded,
+   * `auto` token-in wherever engine and call allow it. Each record says which way was taken.
+   */
+  readonly way?: Way;
   /** Refuse calls that name no rollout (true by default); otherwise they pass through uncaptured and are counted. */
   readonly requireRollout?: boolean;
   readonly limits?: Partial<GatewayLimits>;

@@ -14,6 +14,7 @@ import {
   type Message,
   type RolloutId,
   type Sampling,
+  type Way,
   type WeightVersionSpan,
 } from "../lineage/call.ts";
 import { recordCall, recordUnanswered, RolloutIndex, type CapturedCall } from "../lineage/record-call.ts";
@@ -21,6 +22,7 @@ import type { PendingCall } from "../lineage/record-digest.ts";
 import { describeRoot } from "./describe-root.ts";
 import type { EventHub } from "./events.ts";
 import type { GatewayMetrics } from "./gateway-metrics.ts";
+import { historyNotes } from "./history-notes.ts";
 import { LiveCalls, type LiveCall } from "./live-calls.ts";
 import type { Log } from "./log.ts";
 import type { RolloutIndexes } from "./rollout-indexes.ts";
@@ -77,6 +79,11 @@ export interface AskToRecord {
   readonly messages: readonly Message[];
   readonly mediaDigests: readonly string[];
   readonly sampling: Sampling;
+  readonly way: Way;
+  /** Digest of the request's tools and template options. */
+  readonly contextDigest: string;
+  /** What the record says beside what each answer's own notes say. */
+  readonly notes: readonly string[];
 }
 
 export interface RecorderParts {
@@ -222,7 +229,9 @@ export class Recorder {
         : await this.#parts.indexes.before(rolloutId, call.attempt, one.admittedOrder);
       const lineage = index.place(one);
       const root = await describeRoot(lineage.root, one.promptTokenIds ?? new Uint32Array(), this.#parts);
-      pending.push(recordCall(one, lineage, root, { tokensOnly: this.#parts.tokensOnly }));
+      const { ledger, tokensOnly } = this.#parts;
+      const told = await historyNotes(one, lineage, { index, readCall: (id) => ledger.call(id) });
+      pending.push(recordCall({ ...one, ...told }, lineage, root, { tokensOnly }));
     }
     return pending;
   }
@@ -303,13 +312,14 @@ function captureCall(
     finishReason: answer.finishReason,
     untrainable: answer.untrainable,
     weightVersions: answer.weightVersions,
-    way: "text",
-    notes: answer.notes,
+    way: ask.way,
+    notes: [...ask.notes, ...answer.notes],
     sampling: ask.sampling,
     logprobsMode,
     agent: call.request.agent,
     class: call.request.class,
     messages: ask.messages,
+    contextDigest: ask.contextDigest,
     answer: answer.message,
   };
 }

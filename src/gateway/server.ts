@@ -29,6 +29,7 @@ import { addRolloutRoutes } from "./rollout-routes.ts";
 import { Routes } from "./routes.ts";
 import { addRowRoutes } from "./row-routes.ts";
 import { UnrecordedMarks } from "./unrecorded-marks.ts";
+import { Ways } from "./ways.ts";
 import { WeightVersions } from "./weight-versions.ts";
 
 /** How long ended calls, and then their connections, may take to be over. */
@@ -72,11 +73,22 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     log,
     tokensOnly: options.capture?.tokensOnly ?? false,
   });
+  const models = new ModelNames(engine, options.model ?? null, options.modelNames ?? {});
+  const ways = new Ways({
+    engine,
+    ledger,
+    indexes,
+    way: options.way ?? "text",
+    model: () => models.resolve(null),
+    log,
+  });
+  await ways.start();
   const chat = new ChatCalls({
     engine,
+    ways,
     recorder,
     weights,
-    models: new ModelNames(engine, options.model ?? null, options.modelNames ?? {}),
+    models,
     metrics,
     heartbeatMs: options.heartbeatMs ?? DEFAULT_HEARTBEAT_MS,
   });
