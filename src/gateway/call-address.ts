@@ -3,6 +3,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { CoppiceError } from "../errors.ts";
 import { rolloutId, type CallClass, type RolloutId } from "../lineage/call.ts";
+import { agentOf, classOf, textHeader } from "./caller-agent.ts";
 import type { Caller } from "./keys.ts";
 
 export interface CallAddress {
@@ -13,11 +14,6 @@ export interface CallAddress {
   /** The parent as the client named it: a call id or a response id. */
   readonly namedParent: string | null;
 }
-
-const CLASSES: readonly CallClass[] = ["main", "sub_agent", "compaction", "title", "auxiliary"];
-
-/** Marks that public agents put on the calls of their (sub-)agents, most telling first. */
-const AGENT_HEADERS = ["x-claude-code-agent-id", "thread-id", "x-session-id", "session-id"];
 
 /** @param params of the path: `rollout`, `agent` */
 export function callAddress(
@@ -48,46 +44,4 @@ function rolloutOf(path: string | undefined, headers: IncomingHttpHeaders, calle
     throw new CoppiceError("forbidden", `this key is bound to rollout ${caller.rolloutId}, not ${rollout}`);
   }
   return caller.rolloutId;
-}
-
-function agentOf(path: string | undefined, headers: IncomingHttpHeaders): string | null {
-  const own = path ?? textHeader(headers, "x-coppice-agent");
-  if (own !== null) {
-    if (own === "" || own.length > 200) {
-      throw new CoppiceError(
-        "invalid_request",
-        `the agent's label has ${own.length} characters, not 1 to 200`,
-        {
-          param: "agent",
-        },
-      );
-    }
-    return own;
-  }
-  for (const name of AGENT_HEADERS) {
-    const value = textHeader(headers, name);
-    if (value !== null && value.length <= 200) return value;
-  }
-  return null;
-}
-
-function classOf(headers: IncomingHttpHeaders): CallClass | null {
-  const own = textHeader(headers, "x-coppice-class");
-  if (own !== null) {
-    const known = CLASSES.find((one) => one === own);
-    if (known !== undefined) return known;
-    throw new CoppiceError(
-      "invalid_request",
-      `x-coppice-class is "${own}"; it must be one of ${CLASSES.join(", ")}`,
-      { param: "x-coppice-class" },
-    );
-  }
-  // A hint in another program's words: what it does not say in ours is left out, never refused.
-  const hint = textHeader(headers, "x-claude-code-request-class");
-  return hint === "subagent" ? "sub_agent" : (CLASSES.find((one) => one === hint) ?? null);
-}
-
-function textHeader(headers: IncomingHttpHeaders, name: string): string | null {
-  const value = headers[name];
-  return typeof value === "string" && value !== "" ? value : null;
 }

@@ -73,6 +73,7 @@ export interface Lineage {
 export class RolloutIndex {
   readonly #sequences = new SequenceIndex<CallSummary>();
   readonly #byHistory = new Map<string, CallSummary[]>();
+  readonly #byRequest = new Map<string, CallSummary[]>();
   readonly #rootByRequest = new Map<string, CallId>();
   readonly #agents = new Set<string | null>();
   #roots = 0;
@@ -82,9 +83,8 @@ export class RolloutIndex {
     this.#sequences.add(call);
     this.#agents.add(call.agent);
     if (call.historyDigest !== null && call.generatedLength > 0) {
-      const same = this.#byHistory.get(call.historyDigest);
-      if (same === undefined) this.#byHistory.set(call.historyDigest, [call]);
-      else same.push(call);
+      push(this.#byHistory, call.historyDigest, call);
+      if (call.requestDigest !== null) push(this.#byRequest, call.requestDigest, call);
     }
     if (call.parentCallId !== null) return;
     this.#roots += 1;
@@ -133,6 +133,25 @@ export class RolloutIndex {
     return latest;
   }
 
+  /**
+   * Calls whose messages are the longest first of the request's, where what stands next in it is none of their answers.
+   * Empty where an answer stands as it was given.
+   */
+  answeredOtherwise(
+    messageDigests: readonly string[],
+    admittedOrder: number,
+  ): { readonly calls: readonly CallSummary[]; readonly answerIndex: number } {
+    for (let answerIndex = messageDigests.length - 1; answerIndex > 0; answerIndex--) {
+      const calls = this.#byRequest
+        .get(messageDigests[answerIndex - 1] as string)
+        ?.filter((call) => (call.settledOrder as number) < admittedOrder);
+      if (calls === undefined || calls.length === 0) continue;
+      const asGiven = calls.some((call) => call.historyDigest === messageDigests[answerIndex]);
+      return { calls: asGiven ? [] : calls, answerIndex };
+    }
+    return { calls: [], answerIndex: 0 };
+  }
+
   #whyRoot(captured: CapturedCall, messageDigests: readonly string[]): RootKind | null {
     if (this.#roots === 0) return null;
     const followed = this.followedBy(messageDigests, captured.admittedOrder);
@@ -142,6 +161,12 @@ export class RolloutIndex {
     const rootCallId = this.#rootByRequest.get(requestDigestOf(captured, messageDigests));
     return rootCallId === undefined ? { kind: "rewrite" } : { kind: "asked_again", rootCallId };
   }
+}
+
+function push<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [value]);
+  else list.push(value);
 }
 
 /** First index at which a prompt leaves the sequence it should have gone on from, in tokens. */
