@@ -6,6 +6,7 @@ import { Command, CommanderError } from "commander";
 import { CoppiceError, messageOf } from "../errors.ts";
 import { demoCommand } from "./demo.ts";
 import { exportCommand } from "./export.ts";
+import { importCommand } from "./import.ts";
 import { rowsCommand } from "./rows.ts";
 import { serveCommand } from "./serve.ts";
 import { showCommand } from "./show.ts";
@@ -32,6 +33,7 @@ function program(): Command {
     showCommand(),
     rowsCommand(),
     exportCommand(),
+    importCommand(),
     verifyCommand(),
   ]) {
     coppice.addCommand(command);
