@@ -21,6 +21,8 @@ export interface GatewayOptions {
    * `auto` token-in wherever engine and call allow it. Each record says which way was taken.
    */
   readonly way?: Way;
+  /** Rendering or parsing that takes longer gives way to the text way, in milliseconds; 30 s by default. */
+  readonly stepWithinMs?: number;
   /** Refuse calls that name no rollout (true by default); otherwise they pass through uncaptured and are counted. */
   readonly requireRollout?: boolean;
   readonly limits?: Partial<GatewayLimits>;

@@ -81,6 +81,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     way: options.way ?? "text",
     model: () => models.resolve(null),
     log,
+    ...(options.stepWithinMs === undefined ? {} : { stepWithinMs: options.stepWithinMs }),
   });
   await ways.start();
   const chat = new ChatCalls({
