@@ -171,12 +171,12 @@ function CallLine({
       aria-setsize={place.of}
       aria-selected={index === chosen}
       aria-expanded={children === undefined ? undefined : !isFolded}
-      aria-label={lineName(model, kept, index)}
       data-call={id}
       onClick={() => onChoose(index)}
       onDblClick={() => onOpen(index)}
     >
       <span class="line-label">{labelOf(model, index)}</span>
+      <span class="unseen">{drawnWords(model, kept, index)}</span>
       {isFolded && (
         <button
           type="button"
@@ -232,6 +232,7 @@ function TokenBar({
       </span>
       <span class="token-counts">
         {count(carried)} + {count(generated)}
+        <span class="unseen"> tokens carried and generated</span>
       </span>
     </span>
   );
@@ -311,28 +312,17 @@ function LineNotes({
   );
 }
 
-function lineName(model: ForestModel, kept: Kept, index: number): string {
-  const { columns } = model;
-  const root = ROOT_TERMS[rootOf(columns, index)]?.[1];
-  const fate = {
-    kept: "accepted",
-    context: "context",
-    rejected: "rejected",
-    unwalked: "not walked",
-    aborted: "aborted",
-    lost: "lost",
-    undecided: "",
-  }[kept.fates[index] as Fate];
+/** What the drawing shows of a call, in words. */
+function drawnWords(model: ForestModel, kept: Kept, index: number): string {
+  const fate = kept.fates[index] as Fate;
   const told = [
-    labelOf(model, index),
-    root,
-    fate,
+    // Every other fate stands as a word on the line.
+    fate === "kept" ? "accepted" : undefined,
     model.children[index] === undefined ? "leaf" : undefined,
     kept.rowOfLeaf.has(index) ? "walked" : undefined,
     isFault(model, index) ? "fault" : undefined,
-    `${columns.carried[index]} tokens carried, ${columns.generated[index]} generated`,
   ];
-  return told.filter((text) => text !== undefined && text !== "").join(", ");
+  return told.filter((word) => word !== undefined).join(", ");
 }
 
 /** As in an ARIA tree: up and down by line, right into a call's children, left out to its parent. */

@@ -168,8 +168,8 @@ function nearestInLane({ lanes }: Shown, line: number, step: -1 | 1): number {
   const own = lanes.lane[line] as number;
   for (let lane = own + step; lane >= 0 && lane < lanes.width; lane += step) {
     for (let away = 1; away < lanes.size; away++) {
-      if (lanes.lane[line + away] === lane) return line + away;
       if (lanes.lane[line - away] === lane) return line - away;
+      if (lanes.lane[line + away] === lane) return line + away;
     }
   }
   return -1;

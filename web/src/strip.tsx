@@ -36,9 +36,13 @@ export function RowStrip(props: StripProps): JSX.Element {
             class={`segment ${place >= first ? "built" : "unbuilt"} ${span.trained ? "trained" : "context"} ${index === chosen ? "chosen" : ""}`}
             style={{ flexGrow: Math.sqrt(span.carried + span.generated) }}
             onClick={() => onCall(index)}
-            aria-label={`${labelOf(model, index)}: ${span.carried} carried, ${span.generated} generated, ${span.trained ? "trained" : "context"}`}
           >
-            <span class="segment-name">{labelOf(model, index)}</span>
+            <span class="segment-name">
+              {labelOf(model, index)}
+              <span class="unseen">
+                , {span.carried} carried, {span.generated} generated, {span.trained ? "trained" : "context"}:
+              </span>
+            </span>
             <SegmentTokens span={span} tokens={row.tokens <= TOKENS_SHOWN ? props.tokens : null} />
           </button>
         );

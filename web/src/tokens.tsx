@@ -167,13 +167,13 @@ function Block({
               id={`${idOf(label)}-${index}`}
               data-at={index}
               aria-selected={index === chosen}
-              aria-label={tokenName(run, index, text)}
               class={`token ${run.kind(index)} ${bucketOf(run.logprob(index))}`}
             >
               <span class={text === null ? "token-text bare" : "token-text"}>
                 {text === null ? id : text === "" ? "∅" : visibleText(text)}
               </span>
               <span class="token-id">{text === null ? "" : id}</span>
+              <span class="unseen">{tokenWords(run, index)}</span>
             </span>
           </Fragment>
         );
@@ -194,11 +194,11 @@ function newVersion(run: TokenRun, index: number): string | null {
   return version;
 }
 
-function tokenName(run: TokenRun, index: number, text: string | null): string {
+/** What the colours of a token say, in words. */
+function tokenWords(run: TokenRun, index: number): string {
   const logprob = run.logprob(index);
   const kind = { c: "carried", g: "generated, context here", t: "generated, trained" }[run.kind(index)];
-  const shown = text === null ? "" : ` ${JSON.stringify(text)}`;
-  return `${index}: id ${run.ids[index]}${shown}, ${kind}${logprob === null ? "" : `, log-prob ${decimal(logprob)}`}`;
+  return `, token ${index}, ${kind}${logprob === null ? "" : `, log-prob ${decimal(logprob)}`}`;
 }
 
 /** The least probability of each step but the last. */
