@@ -2,10 +2,13 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { callId, type Call } from "../lineage/call.ts";
 import { digestCall, settleCall } from "../lineage/record-digest.ts";
-import { decodeCall, decodeSummary, encodeCall, pickFields, samplingText } from "./call-row.ts";
+import { decodeCall, decodeSummary, encodeCall, encodePayload, samplingText } from "./call-row.ts";
+import { pickFields } from "./pending-call.ts";
 import { anyAnswer, answer, R0 } from "./testing/sample-calls.ts";
 
 const ADMITTED = { callId: callId("c1"), attempt: 2, admittedOrder: 1 };
+
+const PLACE = { rolloutId: R0, attempt: 2, parentCallId: null, usualSampling: null };
 
 function anyCall(): fc.Arbitrary<Call> {
   return anyAnswer().map((more) => settleCall(answer(ADMITTED, { more }), 5));
@@ -25,7 +28,7 @@ describe("a call as a row", () => {
           const parentCallId = parentKept ? call.parentCallId : null;
           const row = encodeCall(call, { parentCallId, usualSampling });
           const place = { rolloutId: R0, attempt: 2, parentCallId, usualSampling };
-          const back = decodeCall(row, place);
+          const back = decodeCall(row, encodePayload(call), place);
           expect(back).toEqual(call);
           expect(digestCall(back)).toBe(call.digest);
           const payload = [
@@ -60,27 +63,34 @@ describe("a call as a row", () => {
   test("a plain call of tokens has nothing but numbers, ids and bytes", () => {
     const plain = settleCall(answer(ADMITTED), 5);
     const row = encodeCall(plain, { parentCallId: null, usualSampling: samplingText(plain.sampling) });
-    expect(row).toMatchObject({
-      sampling: null,
-      more: null,
-      messages: null,
-      answer: null,
-      weight_version: "7",
-    });
+    expect(row).toMatchObject({ sampling: null, more: null, weight_version: "7" });
     expect(row.address).toHaveLength(32);
     expect(row.digest).toHaveLength(32);
-    expect(row.carried).toHaveLength(8);
-    expect(row.logprobs).toHaveLength(8);
+    const { tokens, ...texts } = encodePayload(plain);
+    expect(tokens).toHaveLength(2 * 4 + 2 * 8);
+    expect(texts).toEqual({ messages: null, answer: null });
+  });
+
+  test("ids that share a random ending keep it once, as bytes", () => {
+    const unique = "0123456789abcdef0123456789abcdef";
+    const admitted = { ...ADMITTED, callId: callId(`call-${unique}`) };
+    const call = settleCall(answer(admitted, { more: { responseId: `chatcmpl-${unique}` } }), 5);
+    const row = encodeCall(call, PLACE);
+    expect(row).toMatchObject({ response_id: "chatcmp", response_tail: 34 });
+    expect(row.call_id).toHaveLength("call-".length + 1 + 16);
+    expect(decodeSummary(row, PLACE)).toMatchObject({ callId: call.callId, responseId: call.responseId });
   });
 
   test("columns that nobody wrote are not read as a call", () => {
     const call = settleCall(answer(ADMITTED), 5);
-    const row = encodeCall(call, { parentCallId: null, usualSampling: null });
-    const place = { rolloutId: R0, attempt: 2, parentCallId: null, usualSampling: null };
-    expect(() => decodeCall({ ...row, status: 9 }, place)).toThrow("status 9");
-    expect(() => decodeCall({ ...row, more: "{" }, place)).toThrow(SyntaxError);
-    expect(() => decodeCall({ ...row, carried: Buffer.alloc(7) }, place)).toThrow("7 bytes");
-    expect(() => decodeCall({ ...row, sampling: null }, place)).toThrow();
+    const row = encodeCall(call, PLACE);
+    const payload = encodePayload(call);
+    expect(() => decodeCall({ ...row, status: 9 }, payload, PLACE)).toThrow("status 9");
+    expect(() => decodeCall({ ...row, more: "{" }, payload, PLACE)).toThrow(SyntaxError);
+    expect(() => decodeCall({ ...row, sampling: null }, payload, PLACE)).toThrow();
+    for (const tokens of [payload.tokens.subarray(1), Buffer.concat([payload.tokens, Buffer.alloc(4)])]) {
+      expect(() => decodeCall(row, { ...payload, tokens }, PLACE)).toThrow("where 24 were written");
+    }
   });
 
   test("picking keeps the fields of a call and copies views of larger buffers", () => {

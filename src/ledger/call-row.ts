@@ -1,6 +1,6 @@
-// One settled call as a row of columns and back, exactly: what `decodeCall` returns has the digest that was stored.
-// Tokens, log-probs and digests are binary; what nearly every call has is a column; what few calls have stands in
-// `more`, one JSON object that is null when there is nothing to say. Which table the row is in is not known here.
+// One settled call as a row of columns and a payload, and back, exactly: what `decodeCall` returns has the digest that was
+// stored. Tokens, log-probs and digests are binary; what nearly every call has is a column; what few calls have stands in
+// `more`, one JSON object that is null when there is nothing to say. Which tables they are in is not known here.
 import type {
   Call,
   CallClass,
@@ -10,13 +10,15 @@ import type {
   Message,
   RolloutId,
 } from "../lineage/call.ts";
-import type { PendingCall } from "../lineage/record-digest.ts";
 import { logprobBytes, logprobsFromBytes, tokenBytes, tokensFromBytes } from "../lineage/sequence.ts";
+import { packId, unpackId } from "./packed-id.ts";
 
 /** Columns that a summary needs. Times and counts are numbers, ids and names are well-formed text. */
 export interface SummaryColumns {
-  readonly call_id: string;
+  readonly call_id: string | Uint8Array;
+  /** Without the characters that it ends in as the call id does, which are `response_tail` in number. */
   readonly response_id: string | null;
+  readonly response_tail: number | null;
   /** Index in STATUSES. */
   readonly status: number;
   readonly admitted_order: number;
@@ -49,11 +51,13 @@ export interface SummaryColumns {
 
 export interface CallColumns extends SummaryColumns {
   readonly digest: Uint8Array;
-  /** Little-endian uint32. */
-  readonly carried: Uint8Array;
-  readonly generated: Uint8Array;
-  /** Little-endian binary32. */
-  readonly logprobs: Uint8Array;
+}
+
+/** What is read only with the whole call. */
+export interface Payload {
+  /** Carried ids, generated ids (little-endian uint32) and log-probs (little-endian binary32), one after the other. */
+  readonly tokens: Uint8Array;
+  /** JSON. */
   readonly messages: string | null;
   readonly answer: string | null;
 }
@@ -71,6 +75,8 @@ export interface RowPlace {
 const STATUSES: readonly CallStatus[] = ["admitted", "committed", "aborted", "failed", "unknown"];
 const CLASSES: readonly CallClass[] = ["main", "sub_agent", "compaction", "title", "auxiliary"];
 const LONE_SURROGATE = /\p{Surrogate}/u;
+/** Shorter endings are not worth a number of their own. */
+const SHORTEST_TAIL = 8;
 const HEX = /^(?:[0-9a-f]{2})*$/;
 
 /** Fields that most calls have at these values. */
@@ -84,6 +90,8 @@ interface More {
   untrainable?: string;
   weight_versions?: Call["weightVersions"];
   notes?: readonly string[];
+  /** How many carried ids, generated ids and log-probs there are, where the call's lengths say otherwise. */
+  lengths?: readonly [number, number, number];
   /** Text that the columns cannot hold: lone surrogates, digests that are not hex. By column. */
   text?: Record<string, string>;
 }
@@ -96,9 +104,10 @@ export function samplingText(sampling: Call["sampling"]): string {
   return text === NO_SAMPLING ? "" : text;
 }
 
-/** The columns of a call. The caller keeps `place`, and gives the same back to `decodeCall`. */
+/** The columns of a call. The caller keeps `place`, and gives the same back to `decodeSummary` and `decodeCall`. */
 export function encodeCall(call: Call, place: Pick<RowPlace, "parentCallId" | "usualSampling">): CallColumns {
   const more: More = moreOf(call, place);
+  const tail = commonTail(call.callId, call.responseId);
   const odd: Record<string, string> = {};
   const text = (column: string, value: string | null): string | null => {
     if (value === null || !LONE_SURROGATE.test(value)) return value;
@@ -115,8 +124,9 @@ export function encodeCall(call: Call, place: Pick<RowPlace, "parentCallId" | "u
   if (call.address !== null && !call.address.startsWith(addressStart)) odd["address"] = call.address;
   const sampling = samplingText(call.sampling);
   const columns: CallColumns = {
-    call_id: call.callId,
-    response_id: text("response_id", call.responseId),
+    call_id: packId(call.callId),
+    response_id: text("response_id", call.responseId?.slice(0, call.responseId.length - tail) ?? null),
+    response_tail: tail === 0 ? null : tail,
     status: STATUSES.indexOf(call.status),
     admitted_order: call.admittedOrder,
     settled_order: call.settledOrder as number,
@@ -141,14 +151,31 @@ export function encodeCall(call: Call, place: Pick<RowPlace, "parentCallId" | "u
     sampling: sampling === place.usualSampling ? null : sampling,
     more: null,
     digest: Buffer.from(call.digest, "hex"),
-    carried: tokenBytes(call.carriedTokenIds),
-    generated: tokenBytes(call.generatedTokenIds),
-    logprobs: logprobBytes(call.generatedLogprobs),
-    messages: call.messages === null ? null : JSON.stringify(call.messages),
-    answer: call.answer === null ? null : JSON.stringify(call.answer),
   };
   if (Object.keys(odd).length > 0) more.text = odd;
   return Object.keys(more).length === 0 ? columns : { ...columns, more: JSON.stringify(more) };
+}
+
+export function encodePayload(call: Call): Payload {
+  const { carriedTokenIds, generatedTokenIds, generatedLogprobs, messages, answer } = call;
+  return {
+    tokens: Buffer.concat([
+      tokenBytes(carriedTokenIds),
+      tokenBytes(generatedTokenIds),
+      logprobBytes(generatedLogprobs),
+    ]),
+    messages: messages === null ? null : JSON.stringify(messages),
+    answer: answer === null ? null : JSON.stringify(answer),
+  };
+}
+
+/** Length of the ending that both have, in characters; 0 where it is short. */
+function commonTail(callId: string, responseId: string | null): number {
+  if (responseId === null) return 0;
+  const longest = Math.min(callId.length, responseId.length);
+  let length = 0;
+  while (length < longest && callId.at(-1 - length) === responseId.at(-1 - length)) length += 1;
+  return length < SHORTEST_TAIL ? 0 : length;
 }
 
 function moreOf(call: Call, place: Pick<RowPlace, "parentCallId">): More {
@@ -163,6 +190,10 @@ function moreOf(call: Call, place: Pick<RowPlace, "parentCallId">): More {
   if (call.weightVersions.length > 0 && onlyVersion(call) === null)
     more.weight_versions = call.weightVersions;
   if (call.notes.length > 0) more.notes = call.notes;
+  const { carriedTokenIds, generatedTokenIds, generatedLogprobs } = call;
+  const lengths = [carriedTokenIds.length, generatedTokenIds.length, generatedLogprobs.length] as const;
+  const usual = [call.carriedLength, call.generatedLength, call.generatedLength];
+  if (lengths.some((length, index) => length !== usual[index])) more.lengths = lengths;
   return more;
 }
 
@@ -179,14 +210,17 @@ export function decodeSummary(row: SummaryColumns, place: RowPlace): CallSummary
     odd[column] ?? (bytes === null ? null : Buffer.from(bytes).toString("hex"));
   const address =
     odd["address"] ?? (row.address === null ? null : `${row.sequence_length}-${hexOf("", row.address)}`);
+  const callId = unpackId(row.call_id);
+  const responseStart = odd["response_id"] ?? row.response_id;
   const version = odd["weight_version"] ?? row.weight_version;
   const sampling = row.sampling ?? place.usualSampling ?? "null";
   const [asked, used] = JSON.parse(sampling === "" ? NO_SAMPLING : sampling) as readonly [Message, Message];
   return {
     rolloutId: place.rolloutId,
     attempt: place.attempt,
-    callId: row.call_id as CallId,
-    responseId: odd["response_id"] ?? row.response_id,
+    callId,
+    responseId:
+      responseStart === null ? null : responseStart + callId.slice(callId.length - (row.response_tail ?? 0)),
     status: entry(STATUSES, row.status, "status"),
     statusDetail: more.status_detail ?? null,
     admittedOrder: row.admitted_order,
@@ -225,88 +259,33 @@ function entry<T>(list: readonly T[], index: number, column: string): T {
   return value;
 }
 
-export function decodeCall(row: CallColumns, place: RowPlace): Call {
+export function decodeCall(row: CallColumns, payload: Payload, place: RowPlace): Call {
+  const { messages, answer } = payload;
   return Object.freeze({
     ...decodeSummary(row, place),
-    carriedTokenIds: tokensFromBytes(row.carried),
-    generatedTokenIds: tokensFromBytes(row.generated),
-    generatedLogprobs: logprobsFromBytes(row.logprobs),
-    messages: row.messages === null ? null : (JSON.parse(row.messages) as Message[]),
-    answer: row.answer === null ? null : (JSON.parse(row.answer) as Message),
+    ...decodeTokens(row, payload.tokens),
+    messages: messages === null ? null : (JSON.parse(messages) as Message[]),
+    answer: answer === null ? null : (JSON.parse(answer) as Message),
     digest: Buffer.from(row.digest).toString("hex"),
   });
 }
 
-/** What is known of a call that was admitted and has not settled. */
-export function unansweredCall(
-  admitted: Pick<
-    Call,
-    "rolloutId" | "attempt" | "callId" | "responseId" | "admittedOrder" | "admittedAt" | "agent" | "class"
-  >,
-): PendingCall {
+/** Throws where there are more or fewer tokens than the row says. */
+export function decodeTokens(
+  row: Pick<SummaryColumns, "more" | "carried_length" | "generated_length">,
+  tokens: Uint8Array,
+): Pick<Call, "carriedTokenIds" | "generatedTokenIds" | "generatedLogprobs"> {
+  const { carried_length: carried, generated_length: generated } = row;
+  const more: More = row.more === null ? {} : (JSON.parse(row.more) as More);
+  const lengths = more.lengths ?? [carried, generated, generated];
+  const carriedEnd = lengths[0] * 4;
+  const generatedEnd = carriedEnd + lengths[1] * 4;
+  const end = generatedEnd + lengths[2] * 4;
+  if (tokens.length !== end)
+    throw new RangeError(`${tokens.length} bytes of tokens where ${end} were written`);
   return {
-    ...admitted,
-    status: "admitted",
-    statusDetail: null,
-    settledAt: null,
-    parentCallId: null,
-    namedParent: null,
-    namedParentMisfit: false,
-    rootReason: null,
-    carriedLength: 0,
-    generatedLength: 0,
-    sequenceLength: 0,
-    address: null,
-    fingerprint: 0,
-    mediaDigests: [],
-    finishReason: null,
-    untrainable: null,
-    weightVersions: [],
-    way: "text",
-    notes: [],
-    sampling: { asked: {}, used: {} },
-    logprobsMode: null,
-    requestDigest: null,
-    historyDigest: null,
-    messageCount: 0,
-    messagesFrom: 0,
-    carriedTokenIds: new Uint32Array(),
-    generatedTokenIds: new Uint32Array(),
-    generatedLogprobs: new Float32Array(),
-    messages: null,
-    answer: null,
+    carriedTokenIds: tokensFromBytes(tokens.subarray(0, carriedEnd)),
+    generatedTokenIds: tokensFromBytes(tokens.subarray(carriedEnd, generatedEnd)),
+    generatedLogprobs: logprobsFromBytes(tokens.subarray(generatedEnd)),
   };
-}
-
-const FIELDS = Object.keys(
-  unansweredCall({
-    rolloutId: "" as RolloutId,
-    attempt: 1,
-    callId: "" as CallId,
-    responseId: null,
-    admittedOrder: 0,
-    admittedAt: 0,
-    agent: null,
-    class: null,
-  }),
-) as readonly (keyof PendingCall)[];
-
-/**
- * The fields of a call and no others, in the shapes that are read back: the digest is over whatever stands there. Token arrays that are views of
- * a larger buffer are copied: a message to the worker would carry the whole buffer.
- */
-export function pickFields(call: PendingCall): PendingCall {
-  const picked = Object.fromEntries(FIELDS.map((field) => [field, call[field]])) as unknown as PendingCall;
-  return {
-    ...picked,
-    sampling: { asked: call.sampling.asked, used: call.sampling.used },
-    weightVersions: call.weightVersions.map(({ version, start }) => ({ version, start })),
-    carriedTokenIds: compact(call.carriedTokenIds),
-    generatedTokenIds: compact(call.generatedTokenIds),
-    generatedLogprobs: compact(call.generatedLogprobs),
-  };
-}
-
-function compact<T extends Uint32Array | Float32Array>(values: T): T {
-  return values.byteLength === values.buffer.byteLength ? values : (values.slice() as T);
 }

@@ -3,36 +3,52 @@
 // its place there. Which call goes where is decided in sqlite-verbs.ts; how a row looks is call-row.ts.
 import type Database from "better-sqlite3";
 import { CoppiceError, messageOf } from "../errors.ts";
-import type { Call, CallClass, CallId, CallSummary, SequenceAddress } from "../lineage/call.ts";
+import type { Call, CallClass, CallId, CallSummary } from "../lineage/call.ts";
 import { digestCall, settleCall, type PendingCall } from "../lineage/record-digest.ts";
-import { tokensFromBytes } from "../lineage/sequence.ts";
 import {
   decodeCall,
   decodeSummary,
+  decodeTokens,
   encodeCall,
+  encodePayload,
   samplingText,
-  unansweredCall,
   type CallColumns,
   type RowPlace,
   type SummaryColumns,
 } from "./call-row.ts";
 import type { Admission } from "./ledger.ts";
+import { packId, unpackId } from "./packed-id.ts";
+import { unansweredCall } from "./pending-call.ts";
 import type { AttemptRow, AttemptTable } from "./sqlite-attempts.ts";
+import { PayloadTable } from "./sqlite-payload.ts";
 
 const SUMMARY = (
-  "call_id response_id status admitted_order settled_order admitted_at settled_at carried_length generated_length " +
-  "sequence_length address fingerprint finish_reason weight_version way logprobs_mode agent class request_digest " +
-  "history_digest message_count messages_from sampling more"
+  "call_id response_id response_tail status admitted_order settled_order admitted_at settled_at carried_length " +
+  "generated_length sequence_length address fingerprint finish_reason weight_version way logprobs_mode agent class " +
+  "request_digest history_digest message_count messages_from sampling more"
 ).split(" ");
-const PAYLOAD = ["digest", "carried", "generated", "logprobs", "messages", "answer"];
-const KEY = ["attempt_key", "late", "parent_order"];
+const INSERTED = ["attempt_key", "late", "parent_order", ...SUMMARY, "digest"];
 
 /** The parent's id, looked up by its place in the attempt. */
 const PARENT = `(SELECT parent.call_id FROM call AS parent WHERE parent.attempt_key = call.attempt_key
   AND parent.late = 0 AND parent.settled_order = call.parent_order) AS parent_call_id`;
 
-type Parent = { readonly parent_call_id: CallId | null };
-type Keyed = { readonly attempt_key: number };
+interface WithParent {
+  readonly parent_call_id: string | Uint8Array | null;
+}
+
+interface StoredRow extends CallColumns, WithParent {
+  readonly call_key: number;
+  readonly attempt_key: number;
+}
+
+type PackedId = string | Uint8Array;
+
+/** Which of an attempt's two counts a call is in, and its place there. */
+export interface CallPlace {
+  readonly late: boolean;
+  readonly order: number;
+}
 
 export interface InFlightRow {
   readonly attempt_key: number;
@@ -44,6 +60,7 @@ export interface InFlightRow {
 
 export class CallTable {
   readonly #attempts: AttemptTable;
+  readonly #payloads: PayloadTable;
   readonly #insertInFlight;
   readonly #inFlightOfId;
   readonly #inFlightOfAttempt;
@@ -56,13 +73,13 @@ export class CallTable {
   readonly #calls;
   readonly #callOfId;
   readonly #lateCallOfId;
-  readonly #stepOfId;
-  readonly #lateStepOfId;
+  readonly #keys;
   readonly #deleteCalls;
   readonly #deleteAllInFlight;
 
   constructor(db: Database.Database, attempts: AttemptTable) {
     this.#attempts = attempts;
+    this.#payloads = new PayloadTable(db);
     this.#insertInFlight = db.prepare<[InFlightRow]>(
       `INSERT INTO in_flight (attempt_key, late, admitted_order, call_id, admission)
        VALUES (@attempt_key, @late, @admitted_order, @call_id, @admission)`,
@@ -76,39 +93,32 @@ export class CallTable {
     );
     this.#deleteInFlight = db.prepare<[string]>("DELETE FROM in_flight WHERE call_id = ?");
     this.#settledId = db
-      .prepare<[string, string], number>(
+      .prepare<[PackedId, PackedId], number>(
         `SELECT attempt_key FROM call WHERE late = 0 AND call_id = ?
          UNION ALL SELECT attempt_key FROM call WHERE late = 1 AND call_id = ? LIMIT 1`,
       )
       .pluck();
-    const columns = [...KEY, ...SUMMARY, ...PAYLOAD];
     this.#insert = db.prepare<[CallColumns & Readonly<Record<string, unknown>>]>(
-      `INSERT INTO call (${columns.join(", ")}) VALUES (${columns.map((column) => `@${column}`).join(", ")})`,
+      `INSERT INTO call (${INSERTED.join(", ")}) VALUES (${INSERTED.map((column) => `@${column}`).join(", ")})`,
     );
     this.#parentOrder = db
-      .prepare<[number, string], number>(
+      .prepare<[number, PackedId], number>(
         "SELECT settled_order FROM call WHERE attempt_key = ? AND late = 0 AND call_id = ?",
       )
       .pluck();
-    const whole = `SELECT attempt_key, ${[...SUMMARY, ...PAYLOAD].join(", ")}, ${PARENT} FROM call`;
-    this.#summaries = db.prepare<[number, number], SummaryColumns & Parent>(
+    this.#summaries = db.prepare<[number, number], SummaryColumns & WithParent>(
       `SELECT ${SUMMARY.join(", ")}, ${PARENT} FROM call
        WHERE attempt_key = ? AND late = 0 AND settled_order > ? ORDER BY settled_order`,
     );
-    this.#calls = db.prepare<[number, number], CallColumns & Parent>(
+    const whole = `SELECT call_key, attempt_key, ${SUMMARY.join(", ")}, digest, ${PARENT} FROM call`;
+    this.#calls = db.prepare<[number, number], StoredRow>(
       `${whole} WHERE attempt_key = ? AND late = ? ORDER BY settled_order`,
     );
-    this.#callOfId = db.prepare<[string], CallColumns & Parent & Keyed>(
-      `${whole} WHERE call_id = ? AND late = 0`,
-    );
-    this.#lateCallOfId = db.prepare<[string], CallColumns & Parent & Keyed>(
+    this.#callOfId = db.prepare<[PackedId], StoredRow>(`${whole} WHERE call_id = ? AND late = 0`);
+    this.#lateCallOfId = db.prepare<[PackedId], StoredRow>(
       `${whole} WHERE call_id = ? AND late = 1 ORDER BY call_key DESC LIMIT 1`,
     );
-    const step = `SELECT ${SUMMARY.join(", ")}, carried, generated, ${PARENT} FROM call`;
-    this.#stepOfId = db.prepare<[string], CallColumns & Parent>(`${step} WHERE call_id = ? AND late = 0`);
-    this.#lateStepOfId = db.prepare<[string], CallColumns & Parent>(
-      `${step} WHERE call_id = ? AND late = 1 ORDER BY call_key DESC LIMIT 1`,
-    );
+    this.#keys = db.prepare<[number], number>("SELECT call_key FROM call WHERE attempt_key = ?").pluck();
     this.#deleteCalls = db.prepare<[number]>("DELETE FROM call WHERE attempt_key = ?");
     this.#deleteAllInFlight = db.prepare<[number]>("DELETE FROM in_flight WHERE attempt_key = ?");
   }
@@ -119,7 +129,8 @@ export class CallTable {
   }
 
   isSettled(callId: string): boolean {
-    return this.#settledId.get(callId, callId) !== undefined;
+    const packed = packId(callId);
+    return this.#settledId.get(packed, packed) !== undefined;
   }
 
   inFlight(callId: string): InFlightRow | undefined {
@@ -130,11 +141,7 @@ export class CallTable {
     return this.#allInFlight.all();
   }
 
-  admit(
-    admission: Admission,
-    attemptKey: number,
-    place: { readonly late: boolean; readonly order: number },
-  ): void {
+  admit(admission: Admission, attemptKey: number, place: CallPlace): void {
     this.#insertInFlight.run({
       attempt_key: attemptKey,
       late: place.late ? 1 : 0,
@@ -172,24 +179,23 @@ export class CallTable {
   }
 
   /** Writes the settled call where it belongs; it is in flight no more. */
-  settle(
-    pending: PendingCall,
-    attempt: AttemptRow,
-    place: { readonly late: boolean; readonly order: number },
-  ): Call {
+  settle(pending: PendingCall, attempt: AttemptRow, place: CallPlace): Call {
     const call = settleCall(pending, place.order);
+    const { parentCallId } = call;
     const parentOrder =
-      call.parentCallId === null ? undefined : this.#parentOrder.get(attempt.attempt_key, call.parentCallId);
+      parentCallId === null ? undefined : this.#parentOrder.get(attempt.attempt_key, packId(parentCallId));
     const columns = encodeCall(call, {
-      parentCallId: parentOrder === undefined ? null : call.parentCallId,
+      parentCallId: parentOrder === undefined ? null : parentCallId,
       usualSampling: this.#usualSampling(call, attempt),
     });
-    this.#insert.run({
+    const { lastInsertRowid } = this.#insert.run({
       ...columns,
       attempt_key: attempt.attempt_key,
       late: place.late ? 1 : 0,
       parent_order: parentOrder ?? null,
     });
+    const { tokens, ...texts } = encodePayload(call);
+    this.#payloads.write(Number(lastInsertRowid), tokens, texts);
     this.#deleteInFlight.run(call.callId);
     return call;
   }
@@ -205,34 +211,33 @@ export class CallTable {
   summaries(attempt: AttemptRow, sinceOrder: number): readonly CallSummary[] {
     return this.#summaries
       .all(attempt.attempt_key, sinceOrder)
-      .map((row) => readable(row.call_id, () => decodeSummary(row, placeOf(attempt, row))));
+      .map((row) => readable(row, () => decodeSummary(row, placeOf(attempt, row))));
   }
 
   calls(attempt: AttemptRow, late: boolean): readonly Call[] {
-    return this.#calls
-      .all(attempt.attempt_key, late ? 1 : 0)
-      .map((row) => readable(row.call_id, () => decodeCall(row, placeOf(attempt, row))));
+    return this.#calls.all(attempt.attempt_key, late ? 1 : 0).map((row) => this.#decode(row, attempt));
   }
 
   call(callId: string): Call | null {
-    const row = this.#callOfId.get(callId) ?? this.#lateCallOfId.get(callId);
-    if (row === undefined) return null;
-    const attempt = this.#attempts.byKey(row.attempt_key);
-    return readable(callId, () => decodeCall(row, placeOf(attempt, row)));
+    const row = this.#callOfId.get(packId(callId)) ?? this.#lateCallOfId.get(packId(callId));
+    return row === undefined ? null : this.#decode(row, this.#attempts.byKey(row.attempt_key));
+  }
+
+  #decode(row: StoredRow, attempt: AttemptRow): Call {
+    const payload = { tokens: this.#payloads.tokens(row.call_key), ...this.#payloads.texts(row.call_key) };
+    return readable(row, () => decodeCall(row, payload, placeOf(attempt, row)));
   }
 
   /** Reads the tokens of the call and of each ancestor once. */
   sequence(callId: string): Uint32Array | null {
-    const settled = this.#stepOfId.get(callId);
-    let row = settled ?? this.#lateStepOfId.get(callId);
+    const settled = this.#callOfId.get(packId(callId));
+    let row = settled ?? this.#lateCallOfId.get(packId(callId));
     if (row === undefined) return null;
     const length = row.sequence_length;
     const tokens = new Uint32Array(length);
     let end = length;
     for (;;) {
-      const { carried, generated, parentCallId, address } = readable(row.call_id, () =>
-        stepOf(row as StepRow),
-      );
+      const { carried, generated, parentCallId, address } = this.#step(row);
       if (address === null) return null;
       if (row.sequence_length !== end || carried.length + generated.length > end) {
         throw damaged(callId, `its tokens and those of its ancestors are not ${length} in number`);
@@ -242,7 +247,7 @@ export class CallTable {
       end -= carried.length;
       tokens.set(carried, end);
       if (parentCallId === null) break;
-      const parent = this.#stepOfId.get(parentCallId);
+      const parent = this.#callOfId.get(packId(parentCallId));
       // Ancestors of a late call may have been swept away before it came.
       if (parent === undefined && settled === undefined) return null;
       // A call that generated nothing is nobody's parent, so every step goes down.
@@ -255,43 +260,37 @@ export class CallTable {
     return tokens;
   }
 
+  #step(row: StoredRow): Step {
+    const bytes = this.#payloads.tokens(row.call_key);
+    return readable(row, () => {
+      // Whose attempt and sampling it was does not matter here.
+      const { parentCallId, address } = decodeSummary(row, placeOf(NO_ATTEMPT, row));
+      const { carriedTokenIds, generatedTokenIds } = decodeTokens(row, bytes);
+      return { carried: carriedTokenIds, generated: generatedTokenIds, parentCallId, address };
+    });
+  }
+
   deleteAll(attemptKey: number): void {
+    for (const key of this.#keys.all(attemptKey)) this.#payloads.delete(key);
     this.#deleteCalls.run(attemptKey);
     this.#deleteAllInFlight.run(attemptKey);
   }
 }
 
-type StepRow = CallColumns & Parent;
-
-interface Step {
+interface Step extends Pick<Call, "parentCallId" | "address"> {
   readonly carried: Uint32Array;
   readonly generated: Uint32Array;
-  readonly parentCallId: CallId | null;
-  readonly address: SequenceAddress | null;
 }
 
-function stepOf(row: StepRow): Step {
-  // Only ids and lengths are looked at: whose sampling it was does not matter here.
-  const nowhere = {
-    rolloutId: "" as Call["rolloutId"],
-    attempt: 0,
-    parentCallId: row.parent_call_id,
-    usualSampling: "",
-  };
-  const { parentCallId, address } = decodeSummary(row, nowhere);
-  return {
-    carried: tokensFromBytes(row.carried),
-    generated: tokensFromBytes(row.generated),
-    parentCallId,
-    address,
-  };
-}
+type AttemptPart = Pick<AttemptRow, "rollout_id" | "attempt" | "usual_sampling">;
 
-function placeOf(attempt: AttemptRow, row: Parent): RowPlace {
+const NO_ATTEMPT: AttemptPart = { rollout_id: "" as Call["rolloutId"], attempt: 0, usual_sampling: "" };
+
+function placeOf(attempt: AttemptPart, row: WithParent): RowPlace {
   return {
     rolloutId: attempt.rollout_id,
     attempt: attempt.attempt,
-    parentCallId: row.parent_call_id,
+    parentCallId: row.parent_call_id === null ? null : unpackId(row.parent_call_id),
     usualSampling: attempt.usual_sampling,
   };
 }
@@ -302,11 +301,11 @@ export function inFlightCall(pending: PendingCall): Call {
   return Object.freeze({ ...call, digest: digestCall(call) });
 }
 
-function readable<T>(callId: string, read: () => T): T {
+function readable<T>(row: Pick<SummaryColumns, "call_id">, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    throw damaged(callId, messageOf(error), error);
+    throw damaged(unpackId(row.call_id), messageOf(error), error);
   }
 }
 

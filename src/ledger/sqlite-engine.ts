@@ -35,7 +35,7 @@ interface Transacted {
 }
 
 /** Pages in the log before a durable commit moves them to the file: 8 MiB. */
-const CHECKPOINT_PAGES = 512;
+const CHECKPOINT_PAGES = 2048;
 
 /** SQLite's word on a single statement; whatever else it throws is about the file or the disk. */
 const STATEMENT_FAULT = /^SQLITE_(?:CONSTRAINT|TOOBIG|MISMATCH|RANGE|ERROR)/;

@@ -22,7 +22,7 @@ describe("opening a ledger's file", () => {
       expect(db.pragma("journal_mode", { simple: true })).toBe("wal");
       expect(db.pragma("synchronous", { simple: true }), "FULL").toBe(2);
       expect(db.pragma("busy_timeout", { simple: true })).toBeGreaterThan(0);
-      expect(db.pragma("page_size", { simple: true })).toBe(16_384);
+      expect(db.pragma("page_size", { simple: true })).toBe(4096);
       expect(db.pragma("user_version", { simple: true })).toBe(SCHEMA_VERSION);
       db.close();
     }

@@ -11,18 +11,15 @@ export const IN_MEMORY = ":memory:";
 /** `PRAGMA application_id` of a ledger: "Copp". */
 const APPLICATION_ID = 0x436f7070;
 
-/**
- * Measured on calls of 320 tokens: pages of 4 or 8 KiB hold so few rows that up to a third of each stays empty; with
- * 16 KiB it is 3 to 11 percent, and a commit writes 0.06 ms longer.
- */
-const PAGE_BYTES = 16_384;
+/** Small, since a commit writes whole pages: five or six for a call. */
+export const PAGE_BYTES = 4096;
 
 /** Other processes only read, and WAL readers block nobody; this is for two that open the file at once. */
 const BUSY_TIMEOUT_MS = 5_000;
 
 /**
- * Step n brings schema n to n + 1. `call` is only appended to, in order of `call_key`: that fills its pages, where rows
- * clustered by attempt left a third empty. Admitted calls wait in `in_flight`, so that a row never grows.
+ * Step n brings schema n to n + 1. `call` and its payload are only appended to, in order of `call_key`: that fills their
+ * pages, where rows clustered by attempt left a third empty. Admitted calls wait in `in_flight`, so that no row grows.
  */
 const MIGRATIONS: readonly string[] = [
   `
@@ -67,8 +64,8 @@ const MIGRATIONS: readonly string[] = [
     settled_order INTEGER NOT NULL,
     admitted_order INTEGER NOT NULL,
     parent_order INTEGER,
-    call_id TEXT NOT NULL,
-    response_id TEXT,
+    call_id NOT NULL,
+    response_id TEXT, response_tail INTEGER,
     status INTEGER NOT NULL,
     admitted_at INTEGER, settled_at INTEGER,
     carried_length INTEGER NOT NULL, generated_length INTEGER NOT NULL, sequence_length INTEGER NOT NULL,
@@ -76,10 +73,10 @@ const MIGRATIONS: readonly string[] = [
     finish_reason TEXT, weight_version TEXT, way INTEGER NOT NULL, logprobs_mode TEXT,
     agent TEXT, class INTEGER,
     request_digest BLOB, history_digest BLOB, message_count INTEGER NOT NULL, messages_from INTEGER NOT NULL,
-    sampling TEXT, more TEXT,
-    digest BLOB NOT NULL, carried BLOB NOT NULL, generated BLOB NOT NULL, logprobs BLOB NOT NULL,
-    messages TEXT, answer TEXT
+    sampling TEXT, more TEXT, digest BLOB NOT NULL
   );
+  CREATE TABLE call_tokens (piece_key INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+  CREATE TABLE call_texts (call_key INTEGER PRIMARY KEY, messages TEXT, answer TEXT);
   CREATE UNIQUE INDEX call_of_attempt ON call (attempt_key, late, settled_order);
   CREATE UNIQUE INDEX call_of_id ON call (call_id) WHERE late = 0;
   CREATE INDEX late_call_of_id ON call (call_id) WHERE late = 1;
@@ -108,9 +105,9 @@ export function openLedgerFile(path: string, options: FileOptions): Database.Dat
       fileMustExist: options.readOnly,
       timeout: BUSY_TIMEOUT_MS,
     });
-    const version = schemaVersionOf(db, path, options.readOnly);
+    checkSchema(db, path, options.readOnly);
     if (!options.readOnly) {
-      makeDurable(db, path, version);
+      makeDurable(db, path);
       migrate(db);
       if (options.maxFileBytes !== null) {
         db.pragma(`max_page_count = ${Math.max(1, Math.floor(options.maxFileBytes / PAGE_BYTES))}`);
@@ -152,13 +149,12 @@ function checkPath(path: string, readOnly: boolean): void {
   if (readOnly && !existsSync(path)) throw new CoppiceError("not_found", `there is no ledger at ${path}`);
 }
 
-/** 0 for a file that is still empty. */
-function schemaVersionOf(db: Database.Database, path: string, readOnly: boolean): number {
+function checkSchema(db: Database.Database, path: string, readOnly: boolean): void {
   const applicationId = db.pragma("application_id", { simple: true }) as number;
   const version = db.pragma("user_version", { simple: true }) as number;
   if (applicationId !== APPLICATION_ID) {
     const tables = db.prepare<[], number>("SELECT count(*) FROM sqlite_schema").pluck().get();
-    if (!readOnly && applicationId === 0 && version === 0 && tables === 0) return 0;
+    if (!readOnly && applicationId === 0 && version === 0 && tables === 0) return;
     throw unusable(path, "it is not a ledger: it is empty, or a SQLite file of another application");
   }
   if (version > SCHEMA_VERSION) {
@@ -173,11 +169,11 @@ function schemaVersionOf(db: Database.Database, path: string, readOnly: boolean)
       `it has schema ${version} and is to be read as schema ${SCHEMA_VERSION}; serve it once to bring it up to date`,
     );
   }
-  return version;
 }
 
-function makeDurable(db: Database.Database, path: string, version: number): void {
-  if (version === 0) db.pragma(`page_size = ${PAGE_BYTES}`);
+function makeDurable(db: Database.Database, path: string): void {
+  // Takes effect in a new file only.
+  db.pragma(`page_size = ${PAGE_BYTES}`);
   const mode = db.pragma("journal_mode = WAL", { simple: true }) as string;
   if (mode !== "wal" && path !== IN_MEMORY) {
     throw unusable(

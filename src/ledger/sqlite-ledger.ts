@@ -5,7 +5,7 @@ import { CoppiceError } from "../errors.ts";
 import type { Call, CallId, CallSummary } from "../lineage/call.ts";
 import type { PendingCall } from "../lineage/record-digest.ts";
 import type { Outcome } from "../selection/outcome.ts";
-import { pickFields } from "./call-row.ts";
+import { pickFields } from "./pending-call.ts";
 import type { Verb, VerbName, VerbResult } from "./ledger-verbs.ts";
 import type {
   Admission,
@@ -159,10 +159,10 @@ class QueuedLedger implements Ledger {
     name: N,
     args: Extract<Verb, { readonly name: N }>["args"],
   ): Promise<VerbResult<N>> {
-    if (this.#lost !== null) return Promise.reject(this.#lost);
     if (this.#closing !== null) {
       return Promise.reject(new CoppiceError("ledger_error", `the ledger ${this.location} is closed`));
     }
+    if (this.#lost !== null) return Promise.reject(this.#lost);
     return new Promise((resolve, reject) => {
       if (this.#queue.length === 0) setImmediate(() => this.#flush());
       this.#queue.push({

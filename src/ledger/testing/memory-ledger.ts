@@ -5,7 +5,7 @@ import { CoppiceError } from "../../errors.ts";
 import type { Call, CallId, CallSummary, RolloutId } from "../../lineage/call.ts";
 import { digestCall, settleCall, type PendingCall } from "../../lineage/record-digest.ts";
 import type { Outcome } from "../../selection/outcome.ts";
-import { pickFields, unansweredCall } from "../call-row.ts";
+import { pickFields, unansweredCall } from "../pending-call.ts";
 import type {
   Admission,
   Admitted,

@@ -14,7 +14,7 @@ import {
 import type { PendingCall } from "../../lineage/record-digest.ts";
 import { addressOf, emptySequence, extendSequence } from "../../lineage/sequence.ts";
 import type { Outcome } from "../../selection/outcome.ts";
-import { unansweredCall } from "../call-row.ts";
+import { unansweredCall } from "../pending-call.ts";
 import type { Admission, Admitted, AttemptKey, OpenRollout } from "../ledger.ts";
 
 export const R0: RolloutId = rolloutId("r0");
