@@ -2,9 +2,9 @@
 // that end inside a character. Where the ids and the log-probs of a whole answer disagree (it drops those of a stop
 // string and of such tokens), the call is untrainable and says so.
 import { CoppiceError } from "../errors.ts";
-import { parseEngineJson } from "../dialect/engine-json.ts";
 import { isRecord } from "../lineage/message.ts";
-import { errorInside, type EngineHttp } from "./engine-http.ts";
+import { askJson } from "./ask-json.ts";
+import type { EngineHttp } from "./engine-http.ts";
 import { hasMedia } from "./media-content.ts";
 import { logprobOf, readTokenIds } from "./told-tokens.ts";
 import type {
@@ -119,19 +119,8 @@ export class LlamaTokenIn implements TokenIn {
     });
   }
 
-  async #ask(path: string, body: Json, signal: AbortSignal): Promise<Json> {
-    const answer = await this.#http.send("POST", path, JSON.stringify(body), signal);
-    const text = await this.#http.text(answer);
-    const json = parseEngineJson(text, `the answer of the engine at ${this.#http.url} to ${path}`);
-    if (!isRecord(json)) {
-      throw new CoppiceError(
-        "engine_error",
-        `the engine's answer to ${path} is no object: ${text.slice(0, 80)}`,
-      );
-    }
-    const error = errorInside(json, this.#http.url);
-    if (error !== null) throw error;
-    return json;
+  #ask(path: string, body: Json, signal: AbortSignal): Promise<Json> {
+    return askJson(this.#http, { path, body, signal });
   }
 }
 

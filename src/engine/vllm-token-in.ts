@@ -3,10 +3,10 @@
 // `/v1/chat/completions/derender` reads tool calls and reasoning out of them. Where neither can be in an answer, the
 // engine's own text is the content and a stream goes through as it is sampled.
 import { CoppiceError } from "../errors.ts";
-import { parseEngineJson } from "../dialect/engine-json.ts";
 import { isRecord } from "../lineage/message.ts";
+import { askJson, readObject } from "./ask-json.ts";
 import { readFrames } from "./engine-frames.ts";
-import { errorInside, type EngineAnswer, type EngineHttp } from "./engine-http.ts";
+import type { EngineAnswer, EngineHttp } from "./engine-http.ts";
 import { readTokenIds } from "./told-tokens.ts";
 import type {
   Generated,
@@ -86,7 +86,7 @@ export class VllmTokenIn implements TokenIn {
       const answer = await this.#http.send("POST", "/inference/v1/generate", sent, ask.signal);
       if (answer.statusCode !== 200) throw await this.#http.refusal(answer);
       if (stream) return await this.#readStream(answer, ask);
-      const json = this.#parse(await this.#http.text(answer), "/inference/v1/generate");
+      const json = readObject(await this.#http.text(answer), this.#http, "/inference/v1/generate");
       const reading = new GenerateReading();
       reading.take(json);
       return reading.read({ ending: "complete", error: null, streamed: false, json });
@@ -185,22 +185,8 @@ export class VllmTokenIn implements TokenIn {
     return this.#model === null ? {} : { model: this.#model };
   }
 
-  async #ask(path: string, body: Json, signal: AbortSignal): Promise<Json> {
-    const answer = await this.#http.send("POST", path, JSON.stringify(body), signal);
-    return this.#parse(await this.#http.text(answer), path);
-  }
-
-  #parse(text: string, path: string): Json {
-    const json = parseEngineJson(text, `the answer of the engine at ${this.#http.url} to ${path}`);
-    if (!isRecord(json)) {
-      throw new CoppiceError(
-        "engine_error",
-        `the engine's answer to ${path} is no object: ${text.slice(0, 80)}`,
-      );
-    }
-    const error = errorInside(json, this.#http.url);
-    if (error !== null) throw error;
-    return json;
+  #ask(path: string, body: Json, signal: AbortSignal): Promise<Json> {
+    return askJson(this.#http, { path, body, signal });
   }
 }
 
