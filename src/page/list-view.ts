@@ -38,12 +38,17 @@ export function measureCalls(
   };
 }
 
-/** Three roots or more and no call under any: no prompt went on from an earlier sequence. */
-const MANY_ROOTS = 3;
+/** Below this many calls, all of them roots is nothing to worry about. */
+const MANY_ROOTS = 4;
 
 function alarmsOf(rollout: Rollout, calls: readonly CallSummary[], trees: number): AlarmView[] {
   const counts: readonly (readonly [AlarmKind, number])[] = [
-    ["all_roots", trees >= MANY_ROOTS && trees === calls.length ? trees : 0],
+    [
+      "all_roots",
+      trees >= MANY_ROOTS && calls.every((call) => !standsInForest(call) || call.parentCallId === null)
+        ? trees
+        : 0,
+    ],
     ["drift", calls.filter((call) => call.rootReason?.kind === "drift").length],
     ["incomplete", calls.filter((call) => call.status !== "admitted" && isUnrecorded(call)).length],
     ["untrainable", calls.filter((call) => call.untrainable !== null).length],

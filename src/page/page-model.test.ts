@@ -51,10 +51,7 @@ test("alarms name what a person should look at and how many calls it is about", 
     [],
     [],
     [{ kind: "untrainable", calls: 1 }],
-    [
-      { kind: "all_roots", calls: 3 },
-      { kind: "drift", calls: 2 },
-    ],
+    [{ kind: "drift", calls: 2 }],
     [],
   ]);
 });

@@ -15,7 +15,7 @@ export interface Visit {
   readonly page: Page;
   /** Errors of the console, of scripts and of the content security policy so far. */
   readonly faults: string[];
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 export const WIDE = { width: 1440, height: 900 };

@@ -14,6 +14,7 @@ import { startBrowser } from "./browser.ts";
 import { keyboardTests } from "./keyboard.ts";
 import { rolloutTests } from "./rollouts.ts";
 import { safetyTests } from "./safety.ts";
+import { savedTests } from "./saved.ts";
 import { workedExampleTests } from "./worked-example.ts";
 
 let browser: Browser;
@@ -70,3 +71,4 @@ describe("the worked example", () => workedExampleTests(given));
 describe("rollouts", () => rolloutTests(given));
 describe("keys", () => keyboardTests(given));
 describe("safety and access", () => safetyTests(given));
+describe("a saved page", () => savedTests(given));

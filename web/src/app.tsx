@@ -9,6 +9,8 @@ import { useKeys } from "./keys.ts";
 import { ListPage } from "./list.tsx";
 import { AnswerError, keepOperatorKey, type PageData } from "./page-data.ts";
 import { Data, usePlace } from "./place.ts";
+import type { SavedView } from "../../src/page/view.ts";
+import { clock } from "./format.ts";
 import { labelOfId } from "./forest-model.ts";
 import { forestPath, linkTo, useRoute, type Route } from "./route.ts";
 import { RolloutHead } from "./rollout-head.tsx";
@@ -37,7 +39,7 @@ export function App({ data }: { readonly data: PageData }): JSX.Element {
       >
         Skip to content
       </a>
-      <TopBar route={shown} saved={data.saved !== null} onHelp={openHelp} />
+      <TopBar route={shown} saved={data.saved} onHelp={openHelp} />
       <main id="main" tabIndex={-1} class={`view-${shown.view}`}>
         {needsKey ? (
           <KeyForm
@@ -62,7 +64,7 @@ function useSavedRoute(data: PageData, route: Route): Route {
   return {
     view: "forest",
     place: { source: "ledger", rollout: data.saved.rollout.line.rollout_id },
-    params: new URLSearchParams(),
+    params: route.params,
   };
 }
 
@@ -154,7 +156,7 @@ function TopBar({
   onHelp,
 }: {
   readonly route: Route;
-  readonly saved: boolean;
+  readonly saved: SavedView | null;
   readonly onHelp: () => void;
 }): JSX.Element {
   const example = route.view !== "list" && route.place.source !== "ledger";
@@ -175,7 +177,7 @@ function TopBar({
         </svg>
         Coppice
       </a>
-      {!saved && (
+      {saved === null && (
         <nav aria-label="Pages">
           <a {...linkTo("#/")} aria-current={!example ? "page" : undefined}>
             Rollouts
@@ -185,7 +187,11 @@ function TopBar({
           </a>
         </nav>
       )}
-      {saved && <span class="saved-mark">saved page</span>}
+      {saved !== null && (
+        <span class="saved-mark">
+          saved {clock(saved.saved_at)} by {saved.product}
+        </span>
+      )}
       <span class="top-end">
         <ThemeButton />
         <button type="button" class="icon" onClick={onHelp} aria-label="Help: words and keys" title="Help  ?">
