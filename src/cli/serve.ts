@@ -1,14 +1,17 @@
 // `coppice serve`: the gateway in the foreground. One line with its address when ready; SIGTERM and SIGINT drain.
 import { Command, InvalidArgumentError, Option } from "commander";
 import { vllmEngine } from "../engine/vllm.ts";
+import { jsonLog } from "../gateway/log.ts";
 import { startGateway } from "../gateway/server.ts";
 import { openSqliteLedger } from "../ledger/sqlite-ledger.ts";
+import { registerPage } from "../page/register-page.ts";
 
 interface ServeOptions {
   readonly engine: string;
   readonly engineKey?: string;
   readonly model?: string;
   readonly modelName?: Readonly<Record<string, string>>;
+  readonly blank?: readonly string[];
   readonly ledger: string;
   readonly host: string;
   readonly port: number;
@@ -40,6 +43,14 @@ export function serveCommand(): Command {
         "--model-name <asked=served>",
         "a name that means another of the engine's models; repeatable",
       ).argParser(modelName),
+    )
+    .addOption(
+      new Option(
+        "--blank <pattern>",
+        "a regular expression: what it matches in a prompt's lines is taken out for all calls; repeatable",
+      )
+        .env("COPPICE_BLANK")
+        .argParser(patterns),
     )
     .addOption(
       new Option("--ledger <file>", "where calls are kept: a SQLite file")
@@ -95,6 +106,7 @@ async function serve(options: ServeOptions): Promise<void> {
     ...(options.engineKey === undefined ? {} : { apiKey: options.engineKey }),
   });
   const ledger = await openSqliteLedger(options.ledger);
+  const log = jsonLog();
   try {
     const gateway = await startGateway({
       engine,
@@ -104,10 +116,13 @@ async function serve(options: ServeOptions): Promise<void> {
       requireRollout: options.allowUncaptured !== true,
       limits: { bodyBytes: options.bodyLimit * 1024 * 1024 },
       callDeadlineMs: options.callDeadline * 1000,
+      log,
+      extend: (routes) => registerPage(routes, { ledger, engine, log }),
       capture: { tokensOnly: options.tokensOnly === true },
       clientKeys: options.clientKey ?? [],
       operatorKeys: options.operatorKey ?? [],
       modelNames: options.modelName ?? {},
+      blank: options.blank ?? [],
       ...(options.model === undefined ? {} : { model: options.model }),
     });
     process.stdout.write(
@@ -136,6 +151,11 @@ function integer(min: number, max: number): (text: string) => number {
     }
     return value;
   };
+}
+
+/** In the environment, where an option stands once, each line is a pattern. */
+function patterns(value: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), ...value.split("\n").filter((line) => line !== "")];
 }
 
 function repeated(value: string, before: readonly string[] | undefined): readonly string[] {

@@ -4,11 +4,14 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { CoppiceError } from "../errors.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { Ledger } from "../ledger/ledger.ts";
 import { callAddress } from "./call-address.ts";
 import { parseChatBody } from "./chat-body.ts";
 import type { ChatCalls } from "./chat-call.ts";
 import type { ClientLine, ClientLines } from "./client-line.ts";
 import type { InFlightLimits } from "./in-flight-limits.ts";
+import { answerRepeat } from "./answer-repeat.ts";
+import type { KeptAnswers } from "./kept-answers.ts";
 import type { Caller } from "./keys.ts";
 import type { Recorder } from "./recorder.ts";
 import type { Routes } from "./routes.ts";
@@ -26,6 +29,8 @@ export interface CallRouteParts {
   readonly chat: ChatCalls;
   readonly recorder: Recorder;
   readonly engine: Engine;
+  readonly ledger: Ledger;
+  readonly kept: KeptAnswers;
   readonly lines: ClientLines;
   readonly requireRollout: boolean;
   readonly inFlight: InFlightLimits;
@@ -93,7 +98,9 @@ async function answerCall(
   const ask = parseChatBody((request.body ?? Buffer.alloc(0)) as Buffer);
   if (address.rolloutId !== null) checkRolloutLimit(address.rolloutId, parts);
   try {
-    await parts.chat.answer(ask, address, line, reply);
+    await answerRepeat({ body: ask.body, stream: ask.stream, address, line, reply }, parts, () =>
+      parts.chat.answer(ask, address, line, reply),
+    );
   } catch (error) {
     // Nobody is there to be told.
     if (line.ended === "client_gone") void reply.hijack();

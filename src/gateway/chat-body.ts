@@ -5,6 +5,7 @@
 import { CoppiceError, messageOf } from "../errors.ts";
 import type { Message, Sampling } from "../lineage/call.ts";
 import { isRecord } from "../lineage/message.ts";
+import { LENGTH_LIMITS } from "./context-room.ts";
 
 export interface ChatAsk {
   readonly body: Readonly<Record<string, unknown>>;
@@ -56,9 +57,6 @@ const NOT_PINNABLE: ReadonlySet<string> = new Set([
   "return_token_ids",
   "cache_salt",
 ]);
-
-/** Two names of one limit: engines let the second win, so a pinned one takes both places. */
-const LENGTH_LIMITS = ["max_tokens", "max_completion_tokens"];
 
 /** Throws `invalid_request` that names the field, its value and what would be right. */
 export function parseChatBody(bytes: Buffer): ChatAsk {
@@ -156,6 +154,7 @@ export function engineBody(
   const body: Record<string, unknown> = { ...ask.body, model: given.model };
   let used = asked;
   if (given.pinned !== null) {
+    // Two names of one limit: engines let the second win, so a pinned one takes both places.
     if (LENGTH_LIMITS.some((field) => Object.hasOwn(given.pinned as object, field))) {
       for (const field of LENGTH_LIMITS) delete body[field];
     }

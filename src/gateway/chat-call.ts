@@ -11,12 +11,14 @@ import {
   type ToldWeights,
 } from "./answers-to-record.ts";
 import { openAiErrors } from "./answer-error.ts";
+import type { VolatileLines } from "./blanked-lines.ts";
 import type { CallAddress } from "./call-address.ts";
 import { chunksOfWhole, wholeAnswer, type AnswerShape } from "./chat-answer.ts";
 import { engineBody, type ChatAsk, type EngineBody } from "./chat-body.ts";
 import { ChatRelay } from "./chat-relay.ts";
 import type { ClientLine } from "./client-line.ts";
 import { ClientStream, STREAM_HEADERS } from "./client-stream.ts";
+import { clampLengths, contextRoom } from "./context-room.ts";
 import type { GatewayMetrics } from "./gateway-metrics.ts";
 import { mediaDigests } from "./media.ts";
 import type { ModelNames } from "./model-names.ts";
@@ -33,6 +35,7 @@ export interface ChatParts {
   readonly weights: WeightVersions;
   readonly models: ModelNames;
   readonly metrics: GatewayMetrics;
+  readonly volatileLines: VolatileLines;
   /** Milliseconds of silence in a stream before a heartbeat. */
   readonly heartbeatMs: number;
 }
@@ -45,8 +48,11 @@ interface OpenCall {
   readonly line: ClientLine;
   readonly reply: FastifyReply;
   readonly shape: AnswerShape;
-  readonly sent: EngineBody;
+  /** As the engine was asked last. */
+  sent: EngineBody;
   readonly weightsBefore: string | null;
+  /** What was blanked or clamped. */
+  readonly notes: string[];
 }
 
 const NOT_DELIVERED: Delivered = { tokens: 0, message: null };
@@ -59,7 +65,8 @@ export class ChatCalls {
   }
 
   /** Answers one call. Throws what the client is to be told as an error status. */
-  async answer(ask: ChatAsk, address: CallAddress, line: ClientLine, reply: FastifyReply): Promise<void> {
+  async answer(given: ChatAsk, address: CallAddress, line: ClientLine, reply: FastifyReply): Promise<void> {
+    const { ask, notes } = this.#blanked(given);
     const model = await this.#parts.models.resolve(ask.model);
     const weightsBefore = await this.#parts.weights.current();
     const call = await this.#admit(ask, address, line);
@@ -75,8 +82,17 @@ export class ChatCalls {
       wantsLogprobs: ask.wantsLogprobs,
       wantsUsage: ask.wantsUsage,
     };
-    const open: OpenCall = { ask, call, line, reply, shape, sent, weightsBefore };
+    const open: OpenCall = { ask, call, line, reply, shape, sent, weightsBefore, notes };
+    const context = await this.#parts.models.maxModelLength(model);
+    // The prompt has a token at least.
+    if (context !== null) clamp(open, context - 1, `the engine's context is ${context} tokens`);
     await (ask.stream ? this.#answerStreamed(open) : this.#answerWhole(open));
+  }
+
+  #blanked(ask: ChatAsk): { readonly ask: ChatAsk; readonly notes: string[] } {
+    const { messages, notes } = this.#parts.volatileLines.blank(ask.messages);
+    if (notes.length === 0) return { ask, notes: [] };
+    return { ask: { ...ask, messages, body: { ...ask.body, messages } }, notes: [...notes] };
   }
 
   async #admit(ask: ChatAsk, address: CallAddress, line: ClientLine): Promise<AdmittedCall | null> {
@@ -102,12 +118,14 @@ export class ChatCalls {
     const { json } = (asked as Extract<Asked, { kind: "replied" }>).reply;
     if (json === null)
       throw new CoppiceError("engine_error", "the engine streamed what was not to be streamed");
-    await open.reply.type("application/json; charset=utf-8").send(wholeAnswer(json, open.shape));
+    const text = wholeAnswer(json, open.shape);
+    open.line.copy.take(text);
+    await open.reply.type("application/json; charset=utf-8").send(text);
   }
 
   async #answerStreamed(open: OpenCall): Promise<void> {
     const { reply, line } = open;
-    const stream = new ClientStream(reply.raw, line.signal, this.#parts.heartbeatMs, () => {
+    const stream = new ClientStream(reply.raw, line, this.#parts.heartbeatMs, () => {
       void reply.hijack();
       const callId = reply.getHeader(CALL_ID_HEADER);
       reply.raw.writeHead(200, {
@@ -130,7 +148,16 @@ export class ChatCalls {
     }
   }
 
-  #ask({ ask, sent, line, call }: OpenCall, onChunk?: EngineRequest["onChunk"]): Promise<Asked> {
+  /** Once more where the engine says that it was asked for more tokens than the prompt leaves room for. */
+  async #ask(open: OpenCall, onChunk?: EngineRequest["onChunk"]): Promise<Asked> {
+    const asked = await this.#askOnce(open, onChunk);
+    const room = asked.kind === "threw" ? contextRoom(asked.error) : null;
+    if (room === null || !clamp(open, room, "all that the prompt leaves of the engine's context"))
+      return asked;
+    return this.#askOnce(open, onChunk);
+  }
+
+  #askOnce({ ask, sent, line, call }: OpenCall, onChunk?: EngineRequest["onChunk"]): Promise<Asked> {
     return this.#parts.ways.ask({
       call,
       body: sent.body,
@@ -152,6 +179,7 @@ export class ChatCalls {
     const reply = asked.kind === "replied" ? asked.reply : null;
     if (line.ended === null && reply?.ending === "complete") {
       await this.#record(open, asked, committedAnswers(ask.choices, reply, weights));
+      line.committedIn = open.call?.attempt ?? null;
       return null;
     }
     const stopped = line.ended !== null || reply?.ending === "aborted";
@@ -180,10 +208,20 @@ export class ChatCalls {
       sampling: { ...sent.sampling, used: { ...defaults, ...sent.sampling.used } },
       way,
       contextDigest,
-      notes,
+      notes: [...open.notes, ...notes],
     };
     await this.#parts.recorder.settle(open.call, record, answers);
   }
+}
+
+/** Brings the call's length limits down to `room` tokens; false where they were no higher. */
+function clamp(open: OpenCall, room: number, why: string): boolean {
+  const { body, sampling } = open.sent;
+  const clamped = clampLengths(body, room, why);
+  if (clamped.notes.length === 0) return false;
+  open.sent = { body: clamped.body, sampling: { ...sampling, used: { ...sampling.used, ...clamped.used } } };
+  open.notes.push(...clamped.notes);
+  return true;
 }
 
 function engineFault(asked: Asked): CoppiceError {

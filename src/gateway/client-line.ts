@@ -2,6 +2,7 @@
 // Three things end a line early: the client goes away, the call's one deadline passes, the gateway shuts down.
 import type { Socket } from "node:net";
 import { CoppiceError } from "../errors.ts";
+import { AnswerCopy } from "./answer-copy.ts";
 
 export type LineEnding = "client_gone" | "deadline" | "shutdown";
 
@@ -12,6 +13,9 @@ export class ClientLine {
   readonly #timer: NodeJS.Timeout;
   readonly #onClose: (line: ClientLine) => void;
   readonly deadlineMs: number;
+  readonly copy: AnswerCopy = new AnswerCopy();
+  /** The attempt in which the call was committed; null until then. What is left is to deliver the answer. */
+  committedIn: number | null = null;
   #ended: LineEnding | null = null;
 
   constructor(socket: Socket, deadlineMs: number, onClose: (line: ClientLine) => void) {

@@ -2,6 +2,7 @@
 // the dialect's terminator) or visibly not. It knows no dialect: whole events are handed to it as text.
 import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { sseComment } from "../dialect/sse-write.ts";
+import type { ClientLine } from "./client-line.ts";
 
 /** How long a client may take to read why its stream broke. */
 const FAIL_WITHIN_MS = 2000;
@@ -11,23 +12,30 @@ const HEARTBEAT = sseComment("keep-alive");
 export class ClientStream {
   readonly #response: ServerResponse;
   readonly #signal: AbortSignal;
+  readonly #copy: ClientLine["copy"];
   readonly #start: () => void;
   readonly #heartbeat: NodeJS.Timeout;
   #started = false;
   #ended = false;
 
   /**
-   * @param signal aborted once nobody waits for the answer any more
+   * @param line the client's end; its signal is aborted once nobody waits for the answer any more
    * @param start sends status and headers; called before the first byte, which may be a heartbeat: past that time an
    *   idle connection is in more danger than a status that would have come later
    */
-  constructor(response: ServerResponse, signal: AbortSignal, heartbeatMs: number, start: () => void) {
+  constructor(
+    response: ServerResponse,
+    line: Pick<ClientLine, "signal" | "copy">,
+    heartbeatMs: number,
+    start: () => void,
+  ) {
     this.#response = response;
-    this.#signal = signal;
+    this.#signal = line.signal;
+    this.#copy = line.copy;
     this.#start = start;
     this.#heartbeat = setTimeout(() => {
       // A client that does not read has bytes of ours waiting: no need for more.
-      if (!this.#response.writableNeedDrain) this.write(HEARTBEAT);
+      if (!this.#response.writableNeedDrain) this.#send(HEARTBEAT);
       this.#heartbeat.refresh();
     }, heartbeatMs);
   }
@@ -39,6 +47,11 @@ export class ClientStream {
 
   /** False where the client is gone, so that the text did not reach it. */
   write(text: string): boolean {
+    if (!this.#ended) this.#copy.take(text);
+    return this.#send(text);
+  }
+
+  #send(text: string): boolean {
     if (this.#ended || this.#response.destroyed) return false;
     if (!this.#started) {
       this.#started = true;

@@ -23,6 +23,11 @@ export interface GatewayOptions {
   readonly way?: Way;
   /** Rendering or parsing that takes longer gives way to the text way, in milliseconds; 30 s by default. */
   readonly stepWithinMs?: number;
+  /**
+   * Regular expressions, `^` and `$` at line ends: what they match in system, developer and user messages is taken out
+   * before the engine sees it. None by default.
+   */
+  readonly blank?: readonly string[];
   /** Refuse calls that name no rollout (true by default); otherwise they pass through uncaptured and are counted. */
   readonly requireRollout?: boolean;
   readonly limits?: Partial<GatewayLimits>;

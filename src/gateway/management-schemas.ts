@@ -216,6 +216,10 @@ export const answers: Readonly<Record<AnswerName, z.ZodType>> = {
   sealedRollout: rolloutView.extend({ refusal: refusal.describe("why the rollout gives no rows") }),
   rolloutWithCalls: rolloutView.extend({
     alarms: z.array(z.enum(["n_calls_n_roots"])),
+    changing_line: z
+      .object({ message: count, line: count, before: z.string(), after: z.string() })
+      .nullable()
+      .describe("under the alarm: the first line that differs between the first messages of two roots"),
     drifts: count,
     calls: z.array(callView),
   }),

@@ -2,14 +2,21 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { CoppiceError } from "../errors.ts";
 import type { Ledger, Rollout, RolloutFilter } from "../ledger/ledger.ts";
-import { callId, rolloutId, type RolloutId } from "../lineage/call.ts";
+import { callId, rolloutId, type CallSummary, type RolloutId } from "../lineage/call.ts";
 import { checkPinned } from "./chat-body.ts";
+import { changingLine, type ChangingLine } from "./changing-line.ts";
 import type { EventHub } from "./events.ts";
 import type { Keyring } from "./keys.ts";
 import { answers, listQuery, openBody, outcomeBody, weightsBody } from "./management-schemas.ts";
 import { parseBody, parseQuery } from "./parse-request.ts";
 import type { RolloutIndexes } from "./rollout-indexes.ts";
-import { callJson, rolloutView, rolloutWithCallsView, sealedRolloutView } from "./rollout-view.ts";
+import {
+  callJson,
+  everyCallIsARoot,
+  rolloutView,
+  rolloutWithCallsView,
+  sealedRolloutView,
+} from "./rollout-view.ts";
 import type { Routes } from "./routes.ts";
 import { sealRollout, type SealParts } from "./seal-rollout.ts";
 import type { WeightVersions } from "./weight-versions.ts";
@@ -21,6 +28,9 @@ export interface RolloutRouteParts extends SealParts {
   readonly events: EventHub;
   readonly keyring: Keyring;
 }
+
+/** Roots whose messages are compared: a line that changes with every request changes between any two. */
+const ROOTS_COMPARED = 6;
 
 export function addRolloutRoutes(routes: Routes, parts: RolloutRouteParts): void {
   const { ledger } = parts;
@@ -59,7 +69,8 @@ export function addRolloutRoutes(routes: Routes, parts: RolloutRouteParts): void
     handle: async (request, reply) => {
       const rollout = await knownRollout(ledger, rolloutOf(request));
       const calls = rollout.state === "swept" ? [] : await ledger.summaries(rollout, 0);
-      return reply.send(rolloutWithCallsView(rollout, calls));
+      const line = everyCallIsARoot(calls) ? await lineOfRoots(ledger, calls) : null;
+      return reply.send(rolloutWithCallsView(rollout, calls, line));
     },
   });
   routes.add({
@@ -181,4 +192,12 @@ function checkSameId(id: RolloutId, inBody: string | null | undefined): void {
   throw new CoppiceError("invalid_request", `the path names rollout ${id}, the body ${inBody}`, {
     param: "rollout_id",
   });
+}
+
+async function lineOfRoots(ledger: Ledger, calls: readonly CallSummary[]): Promise<ChangingLine | null> {
+  const ids = calls.map(({ callId }) => callId).slice(0, ROOTS_COMPARED);
+  const roots = await Promise.all(ids.map((id) => ledger.call(id)));
+  return changingLine(
+    roots.flatMap((call) => (call === null || call.messages === null ? [] : [call.messages])),
+  );
 }

@@ -3,6 +3,7 @@ import { standsInForest, type Call, type CallSummary } from "../lineage/call.ts"
 import type { Rollout } from "../ledger/ledger.ts";
 import type { Reference, Refusal } from "../selection/outcome.ts";
 import { formatFloat32s, formatIntegers, object } from "../export/json-lines.ts";
+import type { ChangingLine } from "./changing-line.ts";
 import { placeOf } from "./group-rows.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -44,21 +45,30 @@ export function sealedRolloutView(rollout: Rollout, refusal: Refusal | null): Js
   return { ...rolloutView(rollout), refusal: told };
 }
 
-/** With its calls in order of admission, and what about them is alarming. */
-export function rolloutWithCallsView(rollout: Rollout, calls: readonly CallSummary[]): Json {
+/** Every call a root, where there are enough of them to wonder. */
+export function everyCallIsARoot(calls: readonly CallSummary[]): boolean {
+  const standing = calls.filter(standsInForest);
+  return standing.length >= ALARM_FROM_CALLS && standing.every((call) => call.parentCallId === null);
+}
+
+/**
+ * With its calls in order of admission, and what about them is alarming.
+ *
+ * @param line what keeps the prompts from sharing a prefix, where every call is a root and a line can be blamed
+ */
+export function rolloutWithCallsView(
+  rollout: Rollout,
+  calls: readonly CallSummary[],
+  line: ChangingLine | null = null,
+): Json {
   const ordered = [...calls].sort((one, other) => one.admittedOrder - other.admittedOrder);
   return {
     ...rolloutView(rollout),
-    alarms: alarmsOf(ordered),
+    alarms: everyCallIsARoot(ordered) ? ["n_calls_n_roots"] : [],
+    changing_line: line,
     drifts: ordered.filter((call) => call.rootReason?.kind === "drift").length,
     calls: ordered.map(callView),
   };
-}
-
-function alarmsOf(calls: readonly CallSummary[]): string[] {
-  const standing = calls.filter(standsInForest);
-  const allRoots = standing.every((call) => call.parentCallId === null);
-  return standing.length >= ALARM_FROM_CALLS && allRoots ? ["n_calls_n_roots"] : [];
 }
 
 export function callView(call: CallSummary): Json {

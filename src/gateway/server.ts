@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { CoppiceError, messageOf } from "../errors.ts";
 import { asCoppiceError, openAiErrors, retryAfter } from "./answer-error.ts";
+import { VolatileLines } from "./blanked-lines.ts";
 import { addCallRoutes } from "./call-routes.ts";
 import { ChatCalls } from "./chat-call.ts";
 import { ClientLines } from "./client-line.ts";
@@ -19,6 +20,7 @@ import {
 } from "./gateway-options.ts";
 import { addHealthRoutes } from "./health-routes.ts";
 import { InFlightLimits } from "./in-flight-limits.ts";
+import { KeptAnswers } from "./kept-answers.ts";
 import { Keyring } from "./keys.ts";
 import { jsonLog, type Log } from "./log.ts";
 import { ModelNames } from "./model-names.ts";
@@ -91,6 +93,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     weights,
     models,
     metrics,
+    volatileLines: new VolatileLines(options.blank ?? []),
     heartbeatMs: options.heartbeatMs ?? DEFAULT_HEARTBEAT_MS,
   });
 
@@ -100,6 +103,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     chat,
     recorder,
     engine,
+    ledger,
+    kept: new KeptAnswers(),
     lines,
     requireRollout: options.requireRollout ?? true,
     inFlight,
