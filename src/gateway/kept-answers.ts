@@ -71,10 +71,10 @@ export class KeptAnswers {
     return {
       keyed: !once,
       find: async (signal) => {
-        while (!once && !signal.aborted) {
-          const other = this.#inFlight.get(name());
-          if (other === undefined) break;
+        let other = once ? undefined : this.#inFlight.get(name());
+        while (other !== undefined && !signal.aborted) {
           await unlessAborted(other, signal);
+          other = this.#inFlight.get(name());
         }
         const kept = this.#perRollout.has(key.rolloutId) ? this.#get(name()) : null;
         // In one step with the look: nobody else begins between the two.

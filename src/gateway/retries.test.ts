@@ -143,7 +143,8 @@ describe("an Idempotency-Key", () => {
     });
     const send = (): Promise<Answered> => under.send("POST", PATH, BODY, { "idempotency-key": "k1" });
     const answers = await Promise.all([send(), send(), send()]);
-    expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 500]);
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(2);
+    expect(answers.filter(({ status }) => status === 500)).toHaveLength(1);
     expect((await under.calls("r1")).map(({ status }) => status)).toEqual(["failed", "committed"]);
   });
 });
