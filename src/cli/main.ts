@@ -5,13 +5,16 @@ import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { CoppiceError, messageOf } from "../errors.ts";
 import { demoCommand } from "./demo.ts";
+import { doctorCommand } from "./doctor.ts";
 import { exportCommand } from "./export.ts";
 import { importCommand } from "./import.ts";
 import { rowsCommand } from "./rows.ts";
 import { serveCommand } from "./serve.ts";
 import { showCommand } from "./show.ts";
+import { startCommand } from "./start.ts";
 import { UsageError } from "./usage.ts";
 import { verifyCommand } from "./verify.ts";
+import { viewCommand } from "./view.ts";
 
 function version(): string {
   const file = new URL("../../package.json", import.meta.url);
@@ -30,11 +33,14 @@ function program(): Command {
   for (const command of [
     serveCommand(),
     demoCommand(),
+    startCommand(),
     showCommand(),
+    viewCommand(),
     rowsCommand(),
     exportCommand(),
     importCommand(),
     verifyCommand(),
+    doctorCommand(),
   ]) {
     coppice.addCommand(command);
   }
