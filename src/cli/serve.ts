@@ -1,14 +1,18 @@
 // `coppice serve`: the gateway in the foreground. One line with its address when ready; SIGTERM and SIGINT drain.
 import { Command, InvalidArgumentError, Option } from "commander";
-import { vllmEngine } from "../engine/vllm.ts";
+import { connectEngine, type EngineKind } from "../engine/connect.ts";
 import { jsonLog } from "../gateway/log.ts";
 import { startGateway } from "../gateway/server.ts";
+import type { Way } from "../gateway/token-in-check.ts";
 import { openSqliteLedger } from "../ledger/sqlite-ledger.ts";
+import { engineKindOption } from "./doctor.ts";
 import { registerPage } from "../page/register-page.ts";
 
 interface ServeOptions {
   readonly engine: string;
   readonly engineKey?: string;
+  readonly engineKind?: EngineKind;
+  readonly way: Way;
   readonly model?: string;
   readonly modelName?: Readonly<Record<string, string>>;
   readonly blank?: readonly string[];
@@ -21,7 +25,7 @@ interface ServeOptions {
   readonly tokensOnly?: boolean;
   readonly callDeadline: number;
   readonly bodyLimit: number;
-  readonly logprobsMode: "raw" | "processed";
+  readonly logprobsMode?: "raw" | "processed";
 }
 
 export function serveCommand(): Command {
@@ -32,6 +36,13 @@ export function serveCommand(): Command {
     )
     .addOption(
       new Option("--engine-key <key>", "sent to the engine as a bearer token").env("COPPICE_ENGINE_KEY"),
+    )
+    .addOption(engineKindOption())
+    .addOption(
+      new Option("--way <way>", "how the engine is asked: with messages, from token ids, or whichever it can")
+        .env("COPPICE_WAY")
+        .choices(["text", "token-in", "auto"])
+        .default("auto"),
     )
     .addOption(
       new Option("--model <name>", "the policy's name at the engine (default: the first it lists)").env(
@@ -87,9 +98,10 @@ export function serveCommand(): Command {
         .argParser(integer(1, 4096)),
     )
     .addOption(
-      new Option("--logprobs-mode <mode>", "which log-probs the engine was started to tell")
-        .choices(["raw", "processed"])
-        .default("raw"),
+      new Option("--logprobs-mode <mode>", "which log-probs the engine was started to tell").choices([
+        "raw",
+        "processed",
+      ]),
     )
     .addHelpText(
       "after",
@@ -100,9 +112,10 @@ export function serveCommand(): Command {
 }
 
 async function serve(options: ServeOptions): Promise<void> {
-  const engine = vllmEngine({
+  const engine = await connectEngine({
     url: options.engine,
-    logprobsMode: options.logprobsMode,
+    ...(options.engineKind === undefined ? {} : { kind: options.engineKind }),
+    ...(options.logprobsMode === undefined ? {} : { logprobsMode: options.logprobsMode }),
     ...(options.engineKey === undefined ? {} : { apiKey: options.engineKey }),
   });
   const ledger = await openSqliteLedger(options.ledger);
@@ -111,6 +124,7 @@ async function serve(options: ServeOptions): Promise<void> {
     const gateway = await startGateway({
       engine,
       ledger,
+      way: options.way,
       host: options.host,
       port: options.port,
       requireRollout: options.allowUncaptured !== true,

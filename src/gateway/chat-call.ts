@@ -235,6 +235,6 @@ function engineFault(asked: Asked): CoppiceError {
 /** A prefix cache that was filled under other weights must not answer for these. */
 function cacheSaltOf(engine: Engine, call: AdmittedCall | null): string | null {
   const version = call?.rolloutWeightVersion ?? null;
-  const takesSalt = engine.kind === "vllm" || engine.kind === "stand-in";
+  const takesSalt = engine.kind !== "llama.cpp" && engine.kind !== "openai";
   return version === null || !takesSalt ? null : `weights-${version}`;
 }
