@@ -15,12 +15,39 @@ const SMALLEST_NORMAL = 2 ** -126;
 export function formatFloat32(value: number): string {
   if (!Number.isFinite(value)) return "null";
   if (value === 0) return Object.is(value, -0) ? "-0.0" : "0.0";
+  const size = Math.abs(value);
+  if (size >= 1e-4 && size < 1e6) return withPoint(String(Math.sign(value) * shortestOf(size)));
   // Six digits always survive a normal float32, so a shorter form shows itself here as trailing zeros.
-  for (let digits = Math.abs(value) < SMALLEST_NORMAL ? 1 : 6; digits < 9; digits++) {
+  for (let digits = size < SMALLEST_NORMAL ? 1 : 6; digits < 9; digits++) {
     const decimal = Number(value.toPrecision(digits));
     if (Math.fround(decimal) === value) return withPoint(String(decimal));
   }
   return withPoint(String(Number(value.toPrecision(9))));
+}
+
+const POWERS: readonly number[] = Array.from({ length: 13 }, (_, exponent) => 10 ** exponent);
+const DECADES: readonly number[] = [1e-3, 1e-2, 1e-1, 1, 1e1, 1e2, 1e3, 1e4, 1e5];
+
+/**
+ * The same without text, four times as fast, for float32 from 1e-4 to 1e6: a float32 (24 bits) times a power of ten up to
+ * 10^12 (28 bits without its twos) is exact in a double, and the quotient is the double nearest to the decimal.
+ */
+function shortestOf(size: number): number {
+  let places = 12;
+  for (let decade = 0; decade < 9 && size >= (DECADES[decade] as number); decade++) places -= 1;
+  let shortest = rounded(size, places);
+  // Nine digits always read back; the first count of fewer that does not ends it.
+  for (let fewer = 1; fewer <= 3; fewer++) {
+    const decimal = rounded(size, places - fewer);
+    if (Math.fround(decimal) !== size) break;
+    shortest = decimal;
+  }
+  return shortest;
+}
+
+function rounded(size: number, places: number): number {
+  const power = POWERS[places] as number;
+  return Math.round(size * power) / power;
 }
 
 function withPoint(text: string): string {
@@ -28,8 +55,13 @@ function withPoint(text: string): string {
 }
 
 export function formatFloat32s(values: Float32Array): string {
-  // Context positions are exactly zero: no need to look at each.
-  return `[${Array.from(values, (value) => (value === 0 ? "0.0" : formatFloat32(value))).join(",")}]`;
+  let text = "";
+  for (const value of values) {
+    if (text !== "") text += ",";
+    // Context positions are exactly zero: no need to look at each.
+    text += value === 0 ? "0.0" : formatFloat32(value);
+  }
+  return `[${text}]`;
 }
 
 export function formatIntegers(values: Uint32Array | Uint8Array): string {

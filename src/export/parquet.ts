@@ -1,5 +1,6 @@
-// Parquet: zstd, no dictionaries (token ids and log-probs do not repeat enough to pay for one), no statistics, a row
-// group about 16 MB before the reader has to take the next. Arrow batches go into the writer one by one.
+// Parquet: zstd, no dictionaries (token ids and log-probs do not repeat enough to pay for one), no statistics, row groups
+// of about 16 MB. Version 2 pages pack integers by their bits before zstd sees them: a mask has no 8-bit type in Parquet,
+// so it would be four bytes a token otherwise. Arrow batches go into the writer one by one.
 // https://parquet.apache.org/docs/file-format/
 import { RecordBatchStreamWriter } from "apache-arrow";
 import {
@@ -45,7 +46,7 @@ export async function* parquetFile(
 
 function properties(): WriterProperties {
   return new WriterPropertiesBuilder()
-    .setWriterVersion(WriterVersion.V1)
+    .setWriterVersion(WriterVersion.V2)
     .setCompression(Compression.ZSTD)
     .setDictionaryEnabled(false)
     .setStatisticsEnabled(EnabledStatistics.None)
