@@ -91,6 +91,18 @@ export interface Engine {
    */
   chat(request: EngineRequest): Promise<EngineReply>;
 
+  /**
+   * The same for a text completion: the body has `prompt` (a text or token ids) in place of messages. What comes back
+   * is in the chat shape all the same (text-completion.ts). Absent where the engine has none.
+   */
+  complete?(request: EngineRequest): Promise<EngineReply>;
+
+  /**
+   * Tokens of a Chat Completions body's messages and tools as a prompt. Absent where the engine cannot count; throws as
+   * `chat` does.
+   */
+  countTokens?(body: Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<number>;
+
   /** Throws `engine_timeout` after 10 s, or when the signal fires. */
   models(signal?: AbortSignal): Promise<readonly EngineModel[]>;
 

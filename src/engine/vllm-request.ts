@@ -17,14 +17,14 @@ export interface VllmAsked {
  */
 export function vllmBody(
   client: Readonly<Record<string, unknown>>,
-  options: { readonly stream: boolean; readonly model: string | null },
+  options: { readonly stream: boolean; readonly model: string | null; readonly kind?: "chat" | "text" },
 ): VllmAsked {
   const { stream_options: streamOptions, ...fields } = client;
   const body: Record<string, unknown> = {
     ...fields,
     ...(options.model === null ? {} : { model: options.model }),
     stream: options.stream,
-    logprobs: true,
+    logprobs: options.kind === "text" ? textLogprobs(client["logprobs"]) : true,
     return_token_ids: true,
   };
   if (options.stream) {
@@ -36,4 +36,9 @@ export function vllmBody(
     keepIds: client["return_token_ids"] === true,
     maxTokens: typeof limit === "number" ? limit : null,
   };
+}
+
+/** A text completion asks for a number of alternatives; 0 tells the sampled token's own. */
+function textLogprobs(asked: unknown): number {
+  return typeof asked === "number" ? asked : 0;
 }

@@ -3,15 +3,16 @@
 // Shapes as vLLM 0.32.0 writes them (testing/fixtures). It keeps nothing between calls but connections.
 import { CoppiceError, messageOf } from "../errors.ts";
 import { parseEngineJson } from "../dialect/engine-json.ts";
-import { SseReader, type SseEvent } from "../dialect/sse.ts";
 import { isRecord } from "../lineage/message.ts";
 import { errorInside, EngineHttp, type EngineAnswer, type EngineHttpOptions } from "./engine-http.ts";
 import type { Engine, EngineModel, EngineReply, EngineRequest } from "./engine.ts";
 import type { TokenIn } from "./token-in.ts";
 import { logprobOf } from "./told-tokens.ts";
+import { chatOfText } from "./text-completion.ts";
 import { readWholeAnswer } from "./vllm-answer.ts";
+import { StreamReading, type CompletionApi } from "./vllm-reading.ts";
 import { vllmBody, type VllmAsked } from "./vllm-request.ts";
-import { DONE, framesOf, StreamGathering } from "./vllm-stream.ts";
+import { StreamGathering } from "./vllm-stream.ts";
 import { VllmTokenIn } from "./vllm-token-in.ts";
 
 export interface VllmOptions extends EngineHttpOptions {
@@ -32,6 +33,9 @@ export interface VllmOptions extends EngineHttpOptions {
 const QUESTION_TIMEOUT_MS = 10_000;
 /** How long a stream may stay open after its `[DONE]` before its connection is given up, in milliseconds. */
 const AFTER_DONE_MS = 1_000;
+
+const CHAT: CompletionApi = { kind: "chat", path: "/v1/chat/completions", asChat: (json) => json };
+const TEXT: CompletionApi = { kind: "text", path: "/v1/completions", asChat: chatOfText };
 
 export function vllmEngine(options: VllmOptions): Engine {
   return new VllmEngine(options);
@@ -60,30 +64,42 @@ class VllmEngine implements Engine {
     return this.#http.url;
   }
 
-  async chat(request: EngineRequest): Promise<EngineReply> {
+  chat(request: EngineRequest): Promise<EngineReply> {
+    return this.#complete(request, CHAT);
+  }
+
+  complete(request: EngineRequest): Promise<EngineReply> {
+    return this.#complete(request, TEXT);
+  }
+
+  async #complete(request: EngineRequest, api: CompletionApi): Promise<EngineReply> {
     const stream = request.stream && !this.#askWhole;
-    const asked = vllmBody(request.body, { stream, model: this.#model });
+    const asked = vllmBody(request.body, { stream, model: this.#model, kind: api.kind });
     try {
-      const answer = await this.#http.send("POST", "/v1/chat/completions", asked.body, request.signal);
+      const answer = await this.#http.send("POST", api.path, asked.body, request.signal);
       if (answer.statusCode !== 200) throw await this.#http.refusal(answer);
-      if (stream && isEventStream(answer)) return await this.#readStream(answer, asked, request);
-      return this.#readWhole(await this.#http.text(answer), asked);
+      if (stream && isEventStream(answer)) return await this.#readStream(answer, asked, { request, api });
+      return this.#readWhole(await this.#http.text(answer), asked, api);
     } catch (error) {
       if (request.signal.aborted) return abortedReply(request.signal);
       throw error;
     }
   }
 
-  #readWhole(text: string, asked: VllmAsked): EngineReply {
+  #readWhole(text: string, asked: VllmAsked, api: CompletionApi): EngineReply {
     const json = parseEngineJson(text, `the answer of the engine at ${this.url}`);
     const error = isRecord(json) ? errorInside(json, this.url) : null;
     if (error !== null) throw error;
-    return readWholeAnswer(json, asked);
+    return readWholeAnswer(isRecord(json) ? api.asChat(json, false) : json, asked);
   }
 
-  async #readStream(answer: EngineAnswer, asked: VllmAsked, request: EngineRequest): Promise<EngineReply> {
+  async #readStream(
+    answer: EngineAnswer,
+    asked: VllmAsked,
+    { request, api }: { readonly request: EngineRequest; readonly api: CompletionApi },
+  ): Promise<EngineReply> {
     const gathering = new StreamGathering(asked);
-    const reading = new StreamReading(gathering, request, this.url);
+    const reading = new StreamReading(gathering, request, { url: this.url, api });
     let error: Error | null = null;
     try {
       await reading.read(answer, this.#http.maxAnswerBytes);
@@ -104,6 +120,21 @@ class VllmEngine implements Engine {
       usage: gathering.usage,
       json: null,
     };
+  }
+
+  async countTokens(body: Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<number> {
+    const { model, messages, tools, chat_template_kwargs: options } = body;
+    const asked = {
+      ...(model === undefined ? {} : { model }),
+      messages,
+      ...(tools === undefined ? {} : { tools }),
+      ...(options === undefined ? {} : { chat_template_kwargs: options }),
+      add_generation_prompt: true,
+    };
+    const json = await this.#ask("POST", "/tokenize", asked, signal);
+    const count = isRecord(json) ? (json["count"] ?? lengthOf(json["tokens"])) : null;
+    if (typeof count === "number") return count;
+    throw new CoppiceError("engine_error", `the engine at ${this.url} does not count tokens of messages`);
   }
 
   async models(signal?: AbortSignal): Promise<readonly EngineModel[]> {
@@ -177,86 +208,6 @@ class VllmEngine implements Engine {
   }
 }
 
-/** One stream being read: what of it has been handed on. */
-class StreamReading {
-  /** `[DONE]`, or the end of a stream whose choices had all finished. */
-  done = false;
-  /** Chunks that were handed on. */
-  chunks = 0;
-  /** What `onChunk` threw. */
-  callerError: Error | null = null;
-  readonly #gathering: StreamGathering;
-  readonly #request: EngineRequest;
-  readonly #url: string;
-  #events: SseEvent[] = [];
-
-  constructor(gathering: StreamGathering, request: EngineRequest, url: string) {
-    this.#gathering = gathering;
-    this.#request = request;
-    this.#url = url;
-  }
-
-  /** Returns at the end of the answer, throws where it is broken or aborted. */
-  async read(answer: EngineAnswer, maxEventBytes: number): Promise<void> {
-    const reader = new SseReader((event) => this.#events.push(event), { maxEventBytes });
-    const pieces = answer.body.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>;
-    for await (const piece of pieces) {
-      let fault: unknown = null;
-      try {
-        reader.feed(piece);
-      } catch (error) {
-        fault = error;
-      }
-      // Events before the faulty one are whole, wherever the pieces were cut.
-      await this.#handOn();
-      if (fault !== null) throw fault;
-      if (this.done) return this.#checkFinished();
-    }
-    reader.end();
-    await this.#handOn();
-    this.done = true;
-    this.#checkFinished();
-  }
-
-  async #handOn(): Promise<void> {
-    if (this.#events.length === 0) return;
-    const events = this.#events;
-    this.#events = [];
-    for (const event of events) {
-      for (const frame of framesOf(event)) {
-        if (this.done) return;
-        if (frame === DONE) this.done = true;
-        else await this.#takeFrame(frame);
-      }
-    }
-  }
-
-  async #takeFrame(frame: string): Promise<void> {
-    this.#request.signal.throwIfAborted();
-    const json = this.#gathering.parse(frame);
-    const error = errorInside(json, this.#url);
-    if (error !== null) throw error;
-    const chunk = this.#gathering.take(json);
-    this.chunks += 1;
-    try {
-      // Awaited only where there is something to wait for: a turn of the event loop per token adds up.
-      const delivered = this.#request.onChunk?.(chunk);
-      if (delivered !== undefined) await delivered;
-    } catch (error) {
-      this.callerError = error instanceof Error ? error : new Error(messageOf(error));
-      throw error;
-    }
-  }
-
-  #checkFinished(): void {
-    if (this.#gathering.finished) return;
-    throw new CoppiceError(
-      "engine_error",
-      `the stream of the engine at ${this.#url} ended before every choice had told its finish reason`,
-    );
-  }
-}
-
 function isEventStream(answer: EngineAnswer): boolean {
   return String(answer.headers["content-type"] ?? "").includes("text/event-stream");
 }
@@ -303,4 +254,8 @@ function promptLogprobs(json: unknown): readonly unknown[] | null {
   const first = choices[0];
   const told = isRecord(first) ? first["prompt_logprobs"] : null;
   return Array.isArray(told) ? told : null;
+}
+
+function lengthOf(list: unknown): number | null {
+  return Array.isArray(list) ? list.length : null;
 }
