@@ -1,5 +1,6 @@
 // Texts of token ids, asked of the engine one id at a time (that is how an engine tells them) and remembered. Without
 // an engine, or where it cannot tell, a token has its id alone.
+import { setMaxListeners } from "node:events";
 import type { Engine } from "../engine/engine.ts";
 import { Recent } from "./recent.ts";
 
@@ -7,7 +8,7 @@ import { Recent } from "./recent.ts";
 export const MOST_TEXTS = 1024;
 
 const MOST_KNOWN = 300_000;
-const AT_ONCE = 16;
+const AT_ONCE = 8;
 const WITHIN_MS = 3000;
 
 export class TokenTexts {
@@ -30,6 +31,8 @@ export class TokenTexts {
     const engine = this.#engine;
     if (engine === null) return texts;
     const signal = AbortSignal.timeout(WITHIN_MS);
+    // Each question listens to it for as long as it is open.
+    setMaxListeners(0, signal);
     const ask = async (): Promise<void> => {
       for (let id = asked.pop(); id !== undefined && !signal.aborted; id = asked.pop()) {
         const text = await engine.detokenize(Uint32Array.of(id), signal);

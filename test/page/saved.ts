@@ -45,7 +45,7 @@ export function savedTests(given: { readonly browser: () => Browser }): void {
         .toBe("c7 → c5 → c3 → c2");
       await page.getByRole("link", { name: "Open", exact: true }).click();
       await page
-        .getByRole("option", { name: /leap.*generated, trained/ })
+        .locator('[role=option][aria-description*="generated, trained"]', { hasText: "leap" })
         .first()
         .click();
       await page.getByRole("button", { name: /Follow into row/ }).click();

@@ -11,7 +11,7 @@ export class TextBook {
   readonly #source: Source;
   readonly #known = new Map<number, string | null>();
   readonly #wanted = new Set<number>();
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Set<(told: ReadonlySet<number>) => void>();
   #timer = 0;
 
   constructor(data: PageData, source: Source) {
@@ -33,7 +33,8 @@ export class TextBook {
     }, WAIT_MS);
   }
 
-  onTold(listener: () => void): () => void {
+  /** Calls back with the ids that were just told. */
+  onTold(listener: (told: ReadonlySet<number>) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -50,7 +51,8 @@ export class TextBook {
     } catch (error) {
       console.debug("no texts of tokens:", error);
     }
-    for (const listener of this.#listeners) listener();
+    const told = new Set(ids);
+    for (const listener of this.#listeners) listener(told);
     this.want([]);
   }
 }
@@ -60,7 +62,9 @@ export function useTexts(book: TextBook, ids: readonly number[]): void {
   const [, tell] = useState(0);
   useEffect(() => {
     if (ids.every((id) => book.text(id) !== null)) return undefined;
-    const stop = book.onTold(() => tell((times) => times + 1));
+    const stop = book.onTold((told) => {
+      if (ids.some((id) => told.has(id))) tell((times) => times + 1);
+    });
     book.want(ids);
     return stop;
   }, [book, ids]);

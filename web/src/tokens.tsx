@@ -32,7 +32,18 @@ interface TokensProps {
   readonly followLabel?: (index: number) => string | null;
 }
 
-const BLOCK = 96;
+const BLOCK = 64;
+
+interface DrawnBlock {
+  readonly isDrawn: boolean;
+  readonly chosen: number | null;
+  readonly element: JSX.Element;
+}
+
+interface BlockProps extends Pick<TokensProps, "run" | "book" | "label" | "chosen"> {
+  readonly block: number;
+  readonly drawn: boolean;
+}
 
 export function Tokens(props: TokensProps): JSX.Element {
   const { run, label, chosen, onChoose, onFollow } = props;
@@ -49,6 +60,28 @@ export function Tokens(props: TokensProps): JSX.Element {
   const at = (event: Event): number | null => {
     const token = (event.target as HTMLElement).closest<HTMLElement>("[data-at]");
     return token === null ? null : Number(token.dataset["at"]);
+  };
+  const drawn = useRef<{ run: TokenRun; blocks: Map<number, DrawnBlock> }>({ run, blocks: new Map() });
+  if (drawn.current.run !== run) drawn.current = { run, blocks: new Map() };
+  /** The same element for as long as the block is the same, so that thousands of them cost nothing. */
+  const blockOf = (block: number): JSX.Element => {
+    const isDrawn = seen.has(block);
+    const own = chosen !== null && Math.floor(chosen / BLOCK) === block ? chosen : null;
+    const known = drawn.current.blocks.get(block);
+    if (known !== undefined && known.isDrawn === isDrawn && known.chosen === own) return known.element;
+    const element = (
+      <Block
+        key={block}
+        run={run}
+        book={props.book}
+        label={label}
+        block={block}
+        drawn={isDrawn}
+        chosen={own}
+      />
+    );
+    drawn.current.blocks.set(block, { isDrawn, chosen: own, element });
+    return element;
   };
   const move = (to: number): void => onChoose(Math.max(0, Math.min(run.ids.length - 1, to)));
   return (
@@ -86,9 +119,7 @@ export function Tokens(props: TokensProps): JSX.Element {
           event.preventDefault();
         }}
       >
-        {Array.from({ length: blocks }, (_none, block) => (
-          <Block key={block} {...props} block={block} drawn={seen.has(block)} />
-        ))}
+        {Array.from({ length: blocks }, (_none, block) => blockOf(block))}
       </div>
     </div>
   );
@@ -123,7 +154,7 @@ function useSeenBlocks(box: { current: HTMLDivElement | null }, blocks: number):
         }
         setSeen((before) => new Set([...[...before].filter((block) => !far.has(block)), ...near]));
       },
-      { rootMargin: "600px 0px" },
+      { rootMargin: "400px 0px" },
     );
     for (const child of element.children) observer.observe(child);
     return () => observer.disconnect();
@@ -131,14 +162,7 @@ function useSeenBlocks(box: { current: HTMLDivElement | null }, blocks: number):
   return seen;
 }
 
-function Block({
-  run,
-  book,
-  label,
-  chosen,
-  block,
-  drawn,
-}: TokensProps & { readonly block: number; readonly drawn: boolean }): JSX.Element {
+function Block({ run, book, label, chosen, block, drawn }: BlockProps): JSX.Element {
   const from = block * BLOCK;
   const to = Math.min(run.ids.length, from + BLOCK);
   const ids = useMemo(() => (drawn ? run.ids.slice(from, to) : []), [run, drawn, from, to]);
@@ -167,13 +191,13 @@ function Block({
               id={`${idOf(label)}-${index}`}
               data-at={index}
               aria-selected={index === chosen}
+              aria-description={tokenWords(run, index)}
               class={`token ${run.kind(index)} ${bucketOf(run.logprob(index))}`}
             >
               <span class={text === null ? "token-text bare" : "token-text"}>
                 {text === null ? id : text === "" ? "∅" : visibleText(text)}
               </span>
               <span class="token-id">{text === null ? "" : id}</span>
-              <span class="unseen">{tokenWords(run, index)}</span>
             </span>
           </Fragment>
         );
@@ -198,7 +222,7 @@ function newVersion(run: TokenRun, index: number): string | null {
 function tokenWords(run: TokenRun, index: number): string {
   const logprob = run.logprob(index);
   const kind = { c: "carried", g: "generated, context here", t: "generated, trained" }[run.kind(index)];
-  return `, token ${index}, ${kind}${logprob === null ? "" : `, log-prob ${decimal(logprob)}`}`;
+  return `token ${index}, ${kind}${logprob === null ? "" : `, log-prob ${decimal(logprob)}`}`;
 }
 
 /** The least probability of each step but the last. */

@@ -1,7 +1,8 @@
 // The page over a trace that can grow, as the gateway serves it: the same routes, errors and events, without an engine or
 // a ledger behind. For the page's own tests, its screenshots and its measurements.
 import { fastify, type FastifyInstance } from "fastify";
-import { asCoppiceError, openAiErrors } from "../../gateway/answer-error.ts";
+import { openAiErrors } from "../../dialect/openai-errors.ts";
+import { asCoppiceError } from "../../gateway/answer-error.ts";
 import { EventHub } from "../../gateway/events.ts";
 import { Keyring } from "../../gateway/keys.ts";
 import { Routes } from "../../gateway/routes.ts";
