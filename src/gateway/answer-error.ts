@@ -3,58 +3,6 @@
 import { CoppiceError, messageOf, type ErrorCode } from "../errors.ts";
 import { isRecord } from "../lineage/message.ts";
 
-/** How one API tells errors. Each route names its own. */
-export interface ErrorDialect {
-  /** The JSON body of an error status. */
-  readonly body: (error: CoppiceError) => string;
-  /** A whole server-sent event for a failure after the stream has begun. */
-  readonly event: (error: CoppiceError) => string;
-}
-
-const OPENAI_TYPE: Readonly<Record<ErrorCode, string>> = {
-  invalid_request: "invalid_request_error",
-  unauthorized: "authentication_error",
-  forbidden: "permission_error",
-  not_found: "not_found_error",
-  conflict: "conflict_error",
-  too_large: "invalid_request_error",
-  unsupported_media_type: "invalid_request_error",
-  unprocessable: "invalid_request_error",
-  too_many_requests: "rate_limit_error",
-  engine_error: "engine_error",
-  engine_unreachable: "engine_error",
-  engine_timeout: "engine_error",
-  ledger_error: "server_error",
-  unavailable: "server_error",
-};
-
-/** `{"error":{"message","type","param","code"}}` as the OpenAI API has it, and `detail` where there is any. */
-export const openAiErrors: ErrorDialect = {
-  body: openAiBody,
-  event: (error) => `data: ${openAiBody(error)}\n\n`,
-};
-
-function openAiBody(error: CoppiceError): string {
-  const { message, param, detail } = error;
-  // An engine's own words go on as they are: clients look for its type and code (a context overflow, say).
-  if (error.code === "engine_error" && detail !== null) {
-    const { type, code } = detail;
-    return JSON.stringify({
-      error: { message, type: type ?? OPENAI_TYPE.engine_error, param, code: code ?? error.code },
-    });
-  }
-  const reason = detail?.["reason"];
-  return JSON.stringify({
-    error: {
-      message,
-      type: OPENAI_TYPE[error.code],
-      param,
-      code: typeof reason === "string" ? reason : error.code,
-      ...(detail === null ? {} : { detail }),
-    },
-  });
-}
-
 /** Seconds for `retry-after`; null where the error has none. A 429 or 503 without one makes some clients give up. */
 export function retryAfter(error: CoppiceError): string | null {
   const told = error.detail?.["retry_after"];

@@ -3,18 +3,27 @@
 // header or by their key. Limits are checked before a body is read.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { CoppiceError } from "../errors.ts";
+import { chatDialect } from "../dialect/chat-completions.ts";
+import { completionsDialect } from "../dialect/completions.ts";
+import type { Dialect, StoredAnswer } from "../dialect/dialect.ts";
+import { messagesErrors } from "../dialect/messages-errors.ts";
+import { messagesDialect } from "../dialect/messages.ts";
+import { parseJsonObject } from "../dialect/request-fields.ts";
+import { responsesDialect } from "../dialect/responses.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { callAddress } from "./call-address.ts";
-import { parseChatBody } from "./chat-body.ts";
 import type { ChatCalls } from "./chat-call.ts";
 import type { ClientLine, ClientLines } from "./client-line.ts";
 import type { InFlightLimits } from "./in-flight-limits.ts";
 import { answerRepeat } from "./answer-repeat.ts";
 import type { KeptAnswers } from "./kept-answers.ts";
 import type { Caller } from "./keys.ts";
+import type { ModelNames } from "./model-names.ts";
+import { sendModel, sendModels, sendTokenCount } from "./model-routes.ts";
 import type { Recorder } from "./recorder.ts";
-import type { Routes } from "./routes.ts";
+import type { RouteDoc, Routes } from "./routes.ts";
+import { findStoredAnswers } from "./stored-answers.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -29,6 +38,7 @@ export interface CallRouteParts {
   readonly chat: ChatCalls;
   readonly recorder: Recorder;
   readonly engine: Engine;
+  readonly models: ModelNames;
   readonly ledger: Ledger;
   readonly kept: KeptAnswers;
   readonly lines: ClientLines;
@@ -44,35 +54,69 @@ export const CALL_PREFIXES: readonly string[] = ["/r/:rollout", "/r/:rollout/a/:
 
 const DOCUMENTED_PREFIX = "/r/:rollout/v1";
 
+const APIS: readonly { readonly path: string; readonly dialect: Dialect; readonly summary: string }[] = [
+  {
+    path: "/chat/completions",
+    dialect: chatDialect,
+    summary: "A chat completion, as the OpenAI API has it",
+  },
+  { path: "/responses", dialect: responsesDialect, summary: "A response, as the OpenAI API has it" },
+  { path: "/messages", dialect: messagesDialect, summary: "A message, as the Anthropic API has it" },
+  {
+    path: "/completions",
+    dialect: completionsDialect,
+    summary: "A text completion, as the OpenAI API has it",
+  },
+];
+
 export function addCallRoutes(routes: Routes, parts: CallRouteParts): void {
   for (const prefix of CALL_PREFIXES) {
-    routes.add({
-      method: "POST",
-      url: `${prefix}/chat/completions`,
-      permission: "call",
-      ...(prefix === DOCUMENTED_PREFIX
-        ? { doc: { summary: "A chat completion, as the OpenAI API has it" } }
-        : {}),
-      onRequest: (request, reply) => openLine(request, reply, parts),
-      handle: (request, reply) => answerCall(request, reply, parts),
-    });
-    routes.add({
-      method: "GET",
-      url: `${prefix}/models`,
-      permission: "call",
-      ...(prefix === DOCUMENTED_PREFIX ? { doc: { summary: "The engine's models" } } : {}),
-      handle: (_request, reply) => sendModels(reply, parts.engine),
-    });
-    // Some clients look whether there is anybody before they call.
-    if (prefix !== "") {
+    for (const { path, dialect, summary } of APIS) {
       routes.add({
-        method: "GET",
-        url: prefix,
-        permission: "none",
-        handle: (_request, reply) => reply.send({}),
+        method: "POST",
+        url: prefix + path,
+        permission: "call",
+        errors: dialect.errors,
+        ...documented(prefix, { summary }),
+        onRequest: (request, reply) => openLine(request, reply, parts),
+        handle: (request, reply) => answerCall(dialect, { request, reply }, parts),
       });
     }
+    routes.add({
+      method: "POST",
+      url: `${prefix}/messages/count_tokens`,
+      permission: "call",
+      errors: messagesErrors,
+      ...documented(prefix, { summary: "How long a message's prompt is, in tokens" }),
+      onRequest: (request, reply) => openLine(request, reply, parts),
+      handle: (request, reply) => countTokens(request, reply, parts),
+    });
+    addModelRoutes(routes, prefix, parts);
   }
+}
+
+function addModelRoutes(routes: Routes, prefix: string, parts: CallRouteParts): void {
+  routes.add({
+    method: "GET",
+    url: `${prefix}/models`,
+    permission: "call",
+    ...documented(prefix, { summary: "The engine's models" }),
+    handle: (request, reply) => sendModels(request, reply, parts),
+  });
+  routes.add({
+    method: "GET",
+    url: `${prefix}/models/*`,
+    permission: "call",
+    handle: (request, reply) => sendModel(request, reply, parts),
+  });
+  // Some clients look whether there is anybody before they call.
+  for (const url of prefix === "" ? ["/api/hello"] : [prefix, `${prefix}/api/hello`]) {
+    routes.add({ method: "GET", url, permission: "none", handle: (_request, reply) => reply.send({}) });
+  }
+}
+
+function documented(prefix: string, doc: RouteDoc): { readonly doc?: RouteDoc } {
+  return prefix === DOCUMENTED_PREFIX ? { doc } : {};
 }
 
 function openLine(request: FastifyRequest, reply: FastifyReply, { lines, inFlight }: CallRouteParts): void {
@@ -87,20 +131,42 @@ function openLine(request: FastifyRequest, reply: FastifyReply, { lines, inFligh
 }
 
 async function answerCall(
-  request: FastifyRequest,
-  reply: FastifyReply,
+  dialect: Dialect,
+  { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },
   parts: CallRouteParts,
 ): Promise<void> {
   const line = request.line as ClientLine;
   const caller = request.caller as Caller;
   const address = callAddress(request.params as Record<string, string>, request.headers, caller);
-  if (address.rolloutId === null && parts.requireRollout) throw noRollout(caller);
-  const ask = parseChatBody((request.body ?? Buffer.alloc(0)) as Buffer);
-  if (address.rolloutId !== null) checkRolloutLimit(address.rolloutId, parts);
+  const { rolloutId } = address;
+  if (rolloutId === null && parts.requireRollout) throw noRollout(caller);
+  const body = parseJsonObject((request.body ?? Buffer.alloc(0)) as Buffer);
+  const needed = dialect.neededAnswers(body);
+  const stored =
+    needed.length === 0 ? NOTHING_STORED : await findStoredAnswers(needed, rolloutId, parts.ledger);
+  const asked = dialect.decode(body, stored);
+  if (rolloutId !== null) checkRolloutLimit(rolloutId, parts);
+  await whileOnLine(line, reply, () =>
+    answerRepeat({ body, stream: asked.stream, address, line, reply }, parts, () =>
+      parts.chat.answer({ request: asked, dialect, address }, line, reply),
+    ),
+  );
+}
+
+const NOTHING_STORED: ReadonlyMap<string, StoredAnswer> = new Map();
+
+function countTokens(request: FastifyRequest, reply: FastifyReply, parts: CallRouteParts): Promise<void> {
+  const line = request.line as ClientLine;
+  return whileOnLine(line, reply, () => sendTokenCount(request, reply, { ...parts, signal: line.signal }));
+}
+
+async function whileOnLine(
+  line: ClientLine,
+  reply: FastifyReply,
+  answer: () => Promise<void>,
+): Promise<void> {
   try {
-    await answerRepeat({ body: ask.body, stream: ask.stream, address, line, reply }, parts, () =>
-      parts.chat.answer(ask, address, line, reply),
-    );
+    await answer();
   } catch (error) {
     // Nobody is there to be told.
     if (line.ended === "client_gone") void reply.hijack();
@@ -124,18 +190,4 @@ function noRollout(caller: Caller): CoppiceError {
   return caller.kind === "anyone"
     ? new CoppiceError("invalid_request", `the call names no rollout: ${how}`, { param: "x-coppice-rollout" })
     : new CoppiceError("unauthorized", `the call names no rollout: ${how}, or use a key bound to one`);
-}
-
-async function sendModels(reply: FastifyReply, engine: Engine): Promise<void> {
-  const models = await engine.models();
-  await reply.send({
-    object: "list",
-    data: models.map(({ id, maxModelLength }) => ({
-      id,
-      object: "model",
-      created: 0,
-      owned_by: "coppice",
-      ...(maxModelLength === null ? {} : { max_model_len: maxModelLength }),
-    })),
-  });
 }

@@ -1,8 +1,10 @@
-// The life of one chat completion: admit, ask the engine, commit, answer. Both ways of answering, whole and streamed,
+// The life of one call, whatever API it came by: admit, ask the engine, commit, answer. Both ways of answering, whole and streamed,
 // are here; what is written down is recorder.ts's, what the client sees chat-answer.ts's.
 import type { FastifyReply } from "fastify";
 import { CoppiceError, messageOf } from "../errors.ts";
-import type { Engine, EngineRequest } from "../engine/engine.ts";
+import { chunksOfWhole } from "../dialect/chat-completions.ts";
+import type { AnswerHead, ClientRequest, Dialect } from "../dialect/dialect.ts";
+import type { Engine, EngineReply, EngineRequest } from "../engine/engine.ts";
 import {
   abortedAnswers,
   committedAnswers,
@@ -10,11 +12,9 @@ import {
   type Delivered,
   type ToldWeights,
 } from "./answers-to-record.ts";
-import { openAiErrors } from "./answer-error.ts";
 import type { VolatileLines } from "./blanked-lines.ts";
 import type { CallAddress } from "./call-address.ts";
-import { chunksOfWhole, wholeAnswer, type AnswerShape } from "./chat-answer.ts";
-import { engineBody, type ChatAsk, type EngineBody } from "./chat-body.ts";
+import { engineBody, type EngineBody } from "./chat-body.ts";
 import { ChatRelay } from "./chat-relay.ts";
 import type { ClientLine } from "./client-line.ts";
 import { ClientStream, STREAM_HEADERS } from "./client-stream.ts";
@@ -40,14 +40,21 @@ export interface ChatParts {
   readonly heartbeatMs: number;
 }
 
+/** One call as its route read it. */
+export interface AskedCall {
+  readonly request: ClientRequest;
+  readonly dialect: Dialect;
+  readonly address: CallAddress;
+}
+
 /** One call under way. */
 interface OpenCall {
-  readonly ask: ChatAsk;
+  readonly ask: ClientRequest;
   /** Null for a call without a rollout, which is passed through uncaptured. */
   readonly call: AdmittedCall | null;
   readonly line: ClientLine;
   readonly reply: FastifyReply;
-  readonly shape: AnswerShape;
+  readonly head: AnswerHead;
   /** As the engine was asked last. */
   sent: EngineBody;
   readonly weightsBefore: string | null;
@@ -65,37 +72,37 @@ export class ChatCalls {
   }
 
   /** Answers one call. Throws what the client is to be told as an error status. */
-  async answer(given: ChatAsk, address: CallAddress, line: ClientLine, reply: FastifyReply): Promise<void> {
-    const { ask, notes } = this.#blanked(given);
+  async answer(asked: AskedCall, line: ClientLine, reply: FastifyReply): Promise<void> {
+    const { dialect, address } = asked;
+    const { ask, notes } = this.#blanked(asked.request);
     const model = await this.#parts.models.resolve(ask.model);
     const weightsBefore = await this.#parts.weights.current();
-    const call = await this.#admit(ask, address, line);
+    const call = await this.#admit({ ...asked, request: ask }, line);
     if (call !== null) void reply.header(CALL_ID_HEADER, call.choices.map(({ callId }) => callId).join(","));
     const sent = engineBody(ask, {
       model,
       pinned: call?.pinned ?? null,
       cacheSalt: cacheSaltOf(this.#parts.engine, call),
     });
-    const shape: AnswerShape = {
-      responseId: call?.responseId ?? `chatcmpl-${reply.request.id}`,
+    const head: AnswerHead = {
+      responseId: call?.responseId ?? `${dialect.idPrefix}${reply.request.id}`,
       model: ask.model ?? model,
-      wantsLogprobs: ask.wantsLogprobs,
-      wantsUsage: ask.wantsUsage,
+      createdAt: Math.floor(Date.now() / 1000),
     };
-    const open: OpenCall = { ask, call, line, reply, shape, sent, weightsBefore, notes };
+    const open: OpenCall = { ask, call, line, reply, head, sent, weightsBefore, notes };
     const context = await this.#parts.models.maxModelLength(model);
     // The prompt has a token at least.
     if (context !== null) clamp(open, context - 1, `the engine's context is ${context} tokens`);
     await (ask.stream ? this.#answerStreamed(open) : this.#answerWhole(open));
   }
 
-  #blanked(ask: ChatAsk): { readonly ask: ChatAsk; readonly notes: string[] } {
+  #blanked(ask: ClientRequest): { readonly ask: ClientRequest; readonly notes: string[] } {
     const { messages, notes } = this.#parts.volatileLines.blank(ask.messages);
-    if (notes.length === 0) return { ask, notes: [] };
-    return { ask: { ...ask, messages, body: { ...ask.body, messages } }, notes: [...notes] };
+    if (notes.length === 0) return { ask, notes: [...ask.notes] };
+    return { ask: { ...ask, messages, body: { ...ask.body, messages } }, notes: [...ask.notes, ...notes] };
   }
 
-  async #admit(ask: ChatAsk, address: CallAddress, line: ClientLine): Promise<AdmittedCall | null> {
+  async #admit({ request, dialect, address }: AskedCall, line: ClientLine): Promise<AdmittedCall | null> {
     const { rolloutId, agent, class: callClass, namedParent } = address;
     if (rolloutId === null) {
       this.#parts.metrics.uncapturedCalls.add({});
@@ -106,7 +113,8 @@ export class ChatCalls {
       agent,
       class: callClass,
       namedParent,
-      choices: ask.choices,
+      choices: request.choices,
+      idPrefix: dialect.idPrefix,
       isGone: () => line.ended !== null,
     });
   }
@@ -118,14 +126,17 @@ export class ChatCalls {
     const { json } = (asked as Extract<Asked, { kind: "replied" }>).reply;
     if (json === null)
       throw new CoppiceError("engine_error", "the engine streamed what was not to be streamed");
-    const text = wholeAnswer(json, open.shape);
+    const usage = usageOf((asked as Extract<Asked, { kind: "replied" }>).reply);
+    const text = open.ask.writer.whole(usage === null ? json : { ...json, usage }, open.head);
     open.line.copy.take(text);
     await open.reply.type("application/json; charset=utf-8").send(text);
   }
 
   async #answerStreamed(open: OpenCall): Promise<void> {
     const { reply, line } = open;
-    const stream = new ClientStream(reply.raw, line, this.#parts.heartbeatMs, () => {
+    const writer = open.ask.writer.stream(open.head);
+    const heartbeat = { everyMs: this.#parts.heartbeatMs, text: () => writer.heartbeat() };
+    const stream = new ClientStream(reply.raw, line, heartbeat, () => {
       void reply.hijack();
       const callId = reply.getHeader(CALL_ID_HEADER);
       reply.raw.writeHead(200, {
@@ -134,14 +145,14 @@ export class ChatCalls {
       });
     });
     try {
-      const relay = new ChatRelay(stream, open.shape, open.ask.choices);
+      const relay = new ChatRelay(stream, writer, open.ask.choices);
       const asked = await this.#ask(open, (chunk) => relay.take(chunk));
       if (asked.kind === "replied" && asked.reply.json !== null) {
         for (const json of chunksOfWhole(asked.reply.json)) await relay.take({ json });
       }
       const error = await this.#settle(open, asked, (index) => relay.delivered(index));
-      if (error === null) relay.finish();
-      else if (stream.started) await stream.fail(openAiErrors.event(error));
+      if (error === null) relay.finish(asked.kind === "replied" ? usageOf(asked.reply) : null);
+      else if (stream.started) await stream.fail(writer.fail(error));
       else throw error;
     } finally {
       stream.stop();
@@ -160,6 +171,7 @@ export class ChatCalls {
   #askOnce({ ask, sent, line, call }: OpenCall, onChunk?: EngineRequest["onChunk"]): Promise<Asked> {
     return this.#parts.ways.ask({
       call,
+      kind: ask.kind,
       body: sent.body,
       messages: ask.messages,
       stream: ask.stream,
@@ -203,7 +215,7 @@ export class ChatCalls {
     const { ask, sent } = open;
     const { way, notes, contextDigest, defaults } = asked;
     const record = {
-      messages: ask.messages,
+      messages: ask.kind === "text" ? null : ask.messages,
       mediaDigests: mediaDigests(ask.messages),
       sampling: { ...sent.sampling, used: { ...defaults, ...sent.sampling.used } },
       way,
@@ -222,6 +234,14 @@ function clamp(open: OpenCall, room: number, why: string): boolean {
   open.sent = { body: clamped.body, sampling: { ...sampling, used: { ...sampling.used, ...clamped.used } } };
   open.notes.push(...clamped.notes);
   return true;
+}
+
+/** The engine's own count, or what its ids tell; null where neither is known. */
+function usageOf({ usage, promptTokenIds, choices }: EngineReply): Readonly<Record<string, unknown>> | null {
+  if (usage !== null || promptTokenIds === null) return usage;
+  const prompt = promptTokenIds.length;
+  const completion = choices.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
+  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion };
 }
 
 function engineFault(asked: Asked): CoppiceError {

@@ -1,14 +1,13 @@
-// A streamed chat completion between engine and client. Chunks go through as they come; a choice's last chunk, and all
+// A streamed answer between engine and client. Chunks go through as they come, in the words of the client's API; a choice's last chunk, and all
 // that follows, is held until the call is durable. What was delivered is counted, since an agent whose connection broke
 // may go on from half an answer.
 import { MessageJoiner } from "../dialect/chat.ts";
+import { choicesOf, indexOf } from "../dialect/chat-choices.ts";
+import type { Json, StreamWriter } from "../dialect/dialect.ts";
 import type { EngineChunk } from "../engine/engine.ts";
 import { isRecord } from "../lineage/message.ts";
 import type { Delivered } from "./answers-to-record.ts";
-import { chunkEvent, DONE, type AnswerShape } from "./chat-answer.ts";
 import type { ClientStream } from "./client-stream.ts";
-
-type Json = Readonly<Record<string, unknown>>;
 
 interface ChoiceDelivered {
   tokens: number;
@@ -19,7 +18,7 @@ interface ChoiceDelivered {
 
 export class ChatRelay {
   readonly #stream: ClientStream;
-  readonly #shape: AnswerShape;
+  readonly #writer: StreamWriter;
   readonly #choices: number;
   readonly #delivered = new Map<number, ChoiceDelivered>();
   readonly #finished = new Set<number>();
@@ -28,9 +27,9 @@ export class ChatRelay {
   #taken = 0;
 
   /** @param choices that were asked for */
-  constructor(stream: ClientStream, shape: AnswerShape, choices: number) {
+  constructor(stream: ClientStream, writer: StreamWriter, choices: number) {
     this.#stream = stream;
-    this.#shape = shape;
+    this.#writer = writer;
     this.#choices = choices;
   }
 
@@ -46,8 +45,9 @@ export class ChatRelay {
       this.#held.push(json);
       return undefined;
     }
-    const event = chunkEvent(json, this.#shape);
-    if (event === null || !this.#stream.write(event)) return undefined;
+    const events = this.#writer.chunk(json);
+    // What says nothing to the client yet counts all the same: its tokens were sampled before the next ones.
+    if (events !== "" && !this.#stream.write(events)) return undefined;
     this.#count(json);
     return this.#stream.drained();
   }
@@ -60,10 +60,8 @@ export class ChatRelay {
   }
 
   /** The call is durable: the rest goes out, with the terminator. */
-  finish(): void {
-    const chunks = this.#shape.wantsUsage ? this.#held : withoutUsageChunk(this.#held);
-    const events = chunks.map((json) => chunkEvent(json, this.#shape) ?? "");
-    this.#stream.finish(events.join("") + DONE);
+  finish(usage: Json | null): void {
+    this.#stream.finish(this.#writer.end(this.#held, usage));
   }
 
   #mustHold(json: Json): boolean {
@@ -99,23 +97,4 @@ export class ChatRelay {
 
 function saysSomething(delta: Json): boolean {
   return Object.entries(delta).some(([name, value]) => name !== "role" && value !== null && value !== "");
-}
-
-/** The chunk that is the last without usage tells the engine's fingerprint, as it does where usage is not asked for. */
-function withoutUsageChunk(chunks: readonly Json[]): readonly Json[] {
-  const usage = chunks.at(-1);
-  const last = chunks.at(-2);
-  if (usage === undefined || last === undefined || choicesOf(usage).length > 0) return chunks;
-  const { system_fingerprint } = usage;
-  if (system_fingerprint === undefined) return chunks.slice(0, -1);
-  return [...chunks.slice(0, -2), { ...last, system_fingerprint }];
-}
-
-function choicesOf(json: Json): Json[] {
-  const choices = json["choices"];
-  return Array.isArray(choices) ? choices.filter(isRecord) : [];
-}
-
-function indexOf(choice: Json): number {
-  return typeof choice["index"] === "number" ? choice["index"] : 0;
 }

@@ -1,13 +1,10 @@
 // One server-sent-event answer on its way to a client: back-pressure, heartbeats, and an end that is either clean (with
 // the dialect's terminator) or visibly not. It knows no dialect: whole events are handed to it as text.
 import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
-import { sseComment } from "../dialect/sse-write.ts";
 import type { ClientLine } from "./client-line.ts";
 
 /** How long a client may take to read why its stream broke. */
 const FAIL_WITHIN_MS = 2000;
-
-const HEARTBEAT = sseComment("keep-alive");
 
 export class ClientStream {
   readonly #response: ServerResponse;
@@ -20,13 +17,14 @@ export class ClientStream {
 
   /**
    * @param line the client's end; its signal is aborted once nobody waits for the answer any more
+   * @param heartbeat what is sent where nothing else was for so long
    * @param start sends status and headers; called before the first byte, which may be a heartbeat: past that time an
    *   idle connection is in more danger than a status that would have come later
    */
   constructor(
     response: ServerResponse,
     line: Pick<ClientLine, "signal" | "copy">,
-    heartbeatMs: number,
+    heartbeat: { readonly everyMs: number; readonly text: () => string },
     start: () => void,
   ) {
     this.#response = response;
@@ -35,9 +33,9 @@ export class ClientStream {
     this.#start = start;
     this.#heartbeat = setTimeout(() => {
       // A client that does not read has bytes of ours waiting: no need for more.
-      if (!this.#response.writableNeedDrain) this.#send(HEARTBEAT);
+      if (!this.#response.writableNeedDrain) this.#beat(heartbeat.text());
       this.#heartbeat.refresh();
-    }, heartbeatMs);
+    }, heartbeat.everyMs);
   }
 
   /** A byte was sent: from here on an error can only be an event. */
@@ -49,6 +47,12 @@ export class ClientStream {
   write(text: string): boolean {
     if (!this.#ended) this.#copy.take(text);
     return this.#send(text);
+  }
+
+  /** Comments are no part of the answer; what some dialects send instead may begin it. */
+  #beat(text: string): void {
+    if (text.startsWith(":")) this.#send(text);
+    else this.write(text);
   }
 
   #send(text: string): boolean {

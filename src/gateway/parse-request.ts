@@ -3,7 +3,7 @@
 import type { FastifyRequest } from "fastify";
 import type { z } from "zod";
 import { CoppiceError } from "../errors.ts";
-import { parseJsonObject, shown } from "./chat-body.ts";
+import { parseJsonObject, shown } from "../dialect/request-fields.ts";
 
 /** Python writes these into what it calls JSON. */
 const BARE_NUMBER = /"([A-Za-z_]+)"\s*:\s*(-?(?:NaN|Infinity))\b/;

@@ -34,6 +34,8 @@ export interface CallToAdmit {
   readonly class: CallClass | null;
   readonly namedParent: string | null;
   readonly choices: number;
+  /** What the answer's id starts with; its API says. */
+  readonly idPrefix: string;
   /** True once nobody waits for the answer any more. */
   readonly isGone: () => boolean;
 }
@@ -76,7 +78,8 @@ export interface AnswerToRecord {
 
 /** What all choices of a call have in common, as it was asked. */
 export interface AskToRecord {
-  readonly messages: readonly Message[];
+  /** Null for a text completion, which has none. */
+  readonly messages: readonly Message[] | null;
   readonly mediaDigests: readonly string[];
   readonly sampling: Sampling;
   readonly way: Way;
@@ -124,7 +127,7 @@ export class Recorder {
       );
     }
     const unique = randomUUID().replaceAll("-", "");
-    const responseId = `chatcmpl-${unique}`;
+    const responseId = `${request.idPrefix}${unique}`;
     const admittedAt = Date.now();
     const admissions = Array.from({ length: request.choices }, (_, index) => ({
       rolloutId,

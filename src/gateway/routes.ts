@@ -3,7 +3,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
 import type { z } from "zod";
 import { CoppiceError } from "../errors.ts";
-import { openAiErrors, type ErrorDialect } from "./answer-error.ts";
+import type { ErrorDialect } from "../dialect/dialect.ts";
+import { openAiErrors } from "../dialect/openai-errors.ts";
 import { allow, type Keyring, type Permission } from "./keys.ts";
 import type { DocumentedRoute } from "./open-api.ts";
 

@@ -3,7 +3,8 @@
 import { randomUUID } from "node:crypto";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { CoppiceError, messageOf } from "../errors.ts";
-import { asCoppiceError, openAiErrors, retryAfter } from "./answer-error.ts";
+import { openAiErrors } from "../dialect/openai-errors.ts";
+import { asCoppiceError, retryAfter } from "./answer-error.ts";
 import { VolatileLines } from "./blanked-lines.ts";
 import { addCallRoutes } from "./call-routes.ts";
 import { ChatCalls } from "./chat-call.ts";
@@ -104,6 +105,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     recorder,
     engine,
     ledger,
+    models,
     kept: new KeptAnswers(),
     lines,
     requireRollout: options.requireRollout ?? true,

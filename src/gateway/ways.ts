@@ -20,6 +20,8 @@ type Json = Readonly<Record<string, unknown>>;
 export interface WayRequest {
   /** Null for a call that is not captured. */
   readonly call: AdmittedCall | null;
+  /** `text`: the body has a prompt and no messages. */
+  readonly kind: "chat" | "text";
   /** As the engine is to be asked in the text way, messages included. */
   readonly body: Json;
   readonly messages: readonly Message[];
@@ -98,7 +100,7 @@ export class Ways {
     const text: WayTaken = { way: "text", notes: [], defaults: {}, contextDigest: context };
     const { call } = request;
     const tokenIn = this.#tokenIn;
-    if (tokenIn === null || call === null) return this.#askText(request, text);
+    if (tokenIn === null || call === null || request.kind === "text") return this.#askText(request, text);
     try {
       const whyNot = tokenIn.unfit(request.body) ?? (await this.#check?.whyNot()) ?? null;
       if (whyNot !== null) throw new TextInstead(whyNot);
@@ -113,7 +115,9 @@ export class Ways {
     const { body, stream, signal, onChunk } = request;
     try {
       const asked = { body, stream, signal, ...(onChunk === undefined ? {} : { onChunk }) };
-      return { ...taken, kind: "replied", reply: await this.#parts.engine.chat(asked) };
+      const { engine } = this.#parts;
+      const reply = request.kind === "text" ? completeText(engine, asked) : engine.chat(asked);
+      return { ...taken, kind: "replied", reply: await reply };
     } catch (error) {
       return { ...taken, kind: "threw", error };
     }
@@ -224,6 +228,13 @@ export class Ways {
   #stepSignal(signal: AbortSignal): AbortSignal {
     return AbortSignal.any([signal, AbortSignal.timeout(this.#parts.stepWithinMs ?? STEP_WITHIN_MS)]);
   }
+}
+
+function completeText(engine: Engine, asked: EngineRequest): Promise<EngineReply> {
+  if (engine.complete !== undefined) return engine.complete(asked);
+  throw new CoppiceError("engine_error", `the engine at ${engine.url} has no text completions`, {
+    status: 501,
+  });
 }
 
 function asText({ text, finishReason, entries }: Generated["choices"][number]): ParsedChoice {
