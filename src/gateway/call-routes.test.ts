@@ -113,7 +113,7 @@ describe("where calls are posted", () => {
     expect(errorOf(wrong)["message"]).toContain("main, sub_agent, compaction, title, auxiliary");
   });
 
-  test("two children of one parent in flight at once hang each where it was asked", async () => {
+  test("two children of one parent in flight at once hang each where it was asked (uni-agent 66)", async () => {
     const under = await startUnderTest({ standIn: { template: "chatml" } });
     const root = [{ role: "user", content: "root" }];
     const first = await under.chat("r1", root);
@@ -176,7 +176,7 @@ describe("bodies that are none", () => {
 });
 
 describe("large and packed bodies", () => {
-  test("of 40 MiB are accepted; past the limit a 413 in the caller's dialect", async () => {
+  test("of 40 MiB are accepted; past the limit a 413 in the caller's dialect (suna 6490)", async () => {
     const under = await startUnderTest({
       standIn: { maxModelLength: 1_000_000_000 },
       gateway: { limits: { bodyBytes: 41 * 1024 * 1024 } },
@@ -216,7 +216,7 @@ describe("large and packed bodies", () => {
     ["zstd", zstdFrame],
     ["identity", (bytes) => bytes],
   ];
-  test.each(packed)("in %s are unpacked", async (encoding, pack) => {
+  test.each(packed)("in %s are unpacked (pi 8517)", async (encoding, pack) => {
     const under = await startUnderTest();
     const bytes = pack(Buffer.from(JSON.stringify(BODY)));
     const answered = await under.send("POST", "/r/r1/v1/chat/completions", bytes, {
@@ -232,7 +232,7 @@ describe("large and packed bodies", () => {
     ["deflate", deflateSync(Buffer.alloc(5_000_000))],
     ["zstd", zstdBomb(40)],
   ];
-  test.each(bombs)("that unpack to more than the limit are a 413: %s", async (encoding, bytes) => {
+  test.each(bombs)("that unpack to more than the limit are a 413 (pi 8517): %s", async (encoding, bytes) => {
     const under = await startUnderTest({ gateway: { limits: { bodyBytes: 1_000_000 } } });
     expect(bytes.length).toBeLessThan(10_000);
     const answered = await under.send("POST", "/r/r1/v1/chat/completions", bytes, {
@@ -242,7 +242,7 @@ describe("large and packed bodies", () => {
     expect(errorOf(answered)["code"]).toBe("too_large");
   });
 
-  test("in an encoding that nobody here knows are a 415, and broken ones a 400", async () => {
+  test("in an encoding that nobody here knows are a 415, and broken ones a 400 (pi 8517)", async () => {
     const under = await startUnderTest();
     const unknown = await under.send("POST", "/r/r1/v1/chat/completions", BODY, {
       "content-encoding": "lzma",

@@ -127,7 +127,7 @@ describe("what the client sees", () => {
     expect(under.standIn.requests.at(-1)?.body?.["model"]).toBe("policy");
   });
 
-  test("without a served name the engine's first model is the policy, and a mapping sends others elsewhere", async () => {
+  test("without a served name the engine's first model is the policy, and a mapping sends others elsewhere (litellm 12061)", async () => {
     const under = await startUnderTest({
       standIn: { model: "first" },
       gateway: { modelNames: { judge: "another" } },
@@ -183,7 +183,7 @@ describe("what is recorded", () => {
     }
   });
 
-  test("pinned settings win over the client's, take out what is pinned to null, and both are recorded", async () => {
+  test("pinned settings win over the client's, take out what is pinned to null, and both are recorded (Gym 2190)", async () => {
     const under = await startUnderTest();
     await under.send("PUT", "/rollouts/r1", { sampling: { temperature: 1, max_tokens: 4, top_k: null } });
     await under.chat("r1", "hello", { temperature: 0.2, top_k: 5, top_p: 0.9, max_completion_tokens: 9 });
@@ -199,7 +199,7 @@ describe("what is recorded", () => {
     expect(call?.generatedLength).toBe(4);
   });
 
-  test("agents that send no settings get the pinned ones too", async () => {
+  test("agents that send no settings get the pinned ones too (Gym 2190)", async () => {
     const under = await startUnderTest();
     await under.send("PUT", "/rollouts/r1", { sampling: { temperature: 0.7 } });
     await under.chat("r1", "hello");
@@ -207,7 +207,7 @@ describe("what is recorded", () => {
     expect((await under.calls("r1"))[0]?.sampling).toEqual({ asked: {}, used: { temperature: 0.7 } });
   });
 
-  test("the engine is sent a cache salt of the weights at the rollout's start, whatever comes later", async () => {
+  test("the engine is sent a cache salt of the weights at the rollout's start, whatever comes later (prime-rl 2270)", async () => {
     const under = await startUnderTest();
     await under.chat("r0", "hello");
     expect(under.standIn.requests.at(-1)?.body).not.toHaveProperty("cache_salt");
@@ -224,7 +224,7 @@ describe("what is recorded", () => {
     ]);
   });
 
-  test("weights that change during a call are noted, since nobody knows at which token", async () => {
+  test("weights that change during a call are noted, since nobody knows at which token (vllm 54443)", async () => {
     const under = await startUnderTest();
     await under.send("PUT", "/weights", { version: "1" });
     const slow = under.chat("r1", "@@fault:slow=40@@", { max_tokens: 6 });

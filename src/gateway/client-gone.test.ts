@@ -38,7 +38,7 @@ async function engineSawItWithin(under: UnderTest, leftAt: number, ms: number): 
 }
 
 describe("a client that goes away", () => {
-  test("before the first byte of a stream: the engine sees it within a second, the call is aborted with nothing", async () => {
+  test("before the first byte of a stream: the engine sees it within a second, the call is aborted with nothing (litellm 30244)", async () => {
     const under = await startUnderTest();
     const call = await rawPost(
       under.url,
@@ -118,7 +118,7 @@ describe("a client that goes away", () => {
     expect(second?.parentCallId).toBe(first?.callId);
   });
 
-  test("and posts the same again at once: both calls are there, and the answer's next call hangs under the second", async () => {
+  test("and posts the same again at once: both calls are there, and the answer's next call hangs under the second (miles 1826)", async () => {
     const under = await startUnderTest({
       standIn: { script: (_request, count) => (count === 1 ? { kind: "hang" } : null) },
     });

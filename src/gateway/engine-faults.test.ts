@@ -202,7 +202,7 @@ describe("an engine that does not tell the truth", () => {
     }
   });
 
-  test("ids only where it does not stream: the agent gets its stream, the call is untrainable", async () => {
+  test("ids only where it does not stream: the agent gets its stream, the call is untrainable (sglang 30917)", async () => {
     const under = await startUnderTest();
     const answered = await under.chat("r1", "@@fault:no_ids_stream@@", { stream: true });
     expect(framesOf(answered.text).at(-1)).toBe("[DONE]");
@@ -270,7 +270,7 @@ describe("an engine that answers whole what was to be streamed", () => {
 });
 
 describe("silence", () => {
-  test("in a stream is broken by heartbeats between whole events, and by nothing where tokens flow", async () => {
+  test("in a stream is broken by heartbeats between whole events, and by nothing where tokens flow (verifiers 1688)", async () => {
     const under = await startUnderTest({ gateway: { heartbeatMs: 60 } });
     const slow = await under.chat("r1", "@@fault:slow=150@@", { stream: true, max_tokens: 3 });
     const events = slow.text.split("\n\n").filter((event) => event !== "");

@@ -289,7 +289,7 @@ describe("the outcome", () => {
     expect(corrected).toMatchObject({ status: 200, json: { state: "sealed", refusal: null } });
   });
 
-  test("two answers of one content that are no twins are ambiguous by content, and stay so until they are named", async () => {
+  test("two answers of one content that are no twins are ambiguous by content, and stay so until they are named (Gym 2676)", async () => {
     const answer = { content: "same" };
     const under = await startUnderTest({ standIn: { script: () => ({ kind: "answer", answer }) } });
     await under.chat("r1", "one");
@@ -328,7 +328,7 @@ describe("the outcome", () => {
     });
   });
 
-  test("a title call is recorded and never inferred as kept", async () => {
+  test("a title call is recorded and never inferred as kept (rllm 795)", async () => {
     const under = await startUnderTest();
     await converse(under, "r1", 3);
     await under.send(

@@ -165,7 +165,7 @@ describe("routes of others", () => {
 });
 
 describe("two gateways on one ledger", () => {
-  test("see each other's commits at once: a follow-up through the second finds its parent", async () => {
+  test("see each other's commits at once: a follow-up through the second finds its parent (Gym 2180)", async () => {
     const under = await startUnderTest();
     const second = await startGateway({
       engine: under.engine,
