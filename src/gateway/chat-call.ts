@@ -73,7 +73,7 @@ export class ChatCalls {
 
   /** Answers one call. Throws what the client is to be told as an error status. */
   async answer(asked: AskedCall, line: ClientLine, reply: FastifyReply): Promise<void> {
-    const { dialect, address } = asked;
+    const { dialect } = asked;
     const { ask, notes } = this.#blanked(asked.request);
     const model = await this.#parts.models.resolve(ask.model);
     const weightsBefore = await this.#parts.weights.current();
