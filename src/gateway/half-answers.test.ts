@@ -108,6 +108,41 @@ describe("after a cut stream", () => {
     await sealAndCheck(under, [next?.responseId], next?.generatedLength ?? 0);
   });
 
+  test("claude-code keeps the finished text and goes on from it", async () => {
+    const under = await cutting({ answer: { content: TEXT, toolCalls: [TOOL] }, after: TEXT });
+    const [first, second] = wireRequests("claude-code-cut-stream") as [WireRequest, WireRequest];
+    const broken = await post(under, first);
+    expect(broken).toContain("event: error");
+    expect(broken).not.toContain("message_stop");
+    expect(await post(under, second)).toContain("message_stop");
+    const [half, resumed] = await under.calls("r1");
+    expect(half).toMatchObject({ status: "aborted", untrainable: null, answer: { content: TEXT } });
+    expect(resumed?.parentCallId).toBe(half?.callId);
+    await sealAndCheck(under, [resumed?.responseId], resumed?.generatedLength ?? 0);
+  });
+
+  test("codex keeps the finished reasoning and asks again with it: both are recorded, the whole one trains", async () => {
+    const reasoning = "Let me think.";
+    const under = await cutting({
+      answer: { reasoning, content: TEXT, toolCalls: [TOOL] },
+      after: reasoning,
+      around: 4,
+    });
+    const [first, second] = wireRequests("codex-cut-stream").map((request) => ({
+      ...request,
+      body: { ...request.body, max_output_tokens: 200 },
+    })) as unknown as [WireRequest, WireRequest];
+    const broken = await post(under, first);
+    expect(broken).toContain('"type":"reasoning"');
+    expect(broken).toMatch(/event: (error|response\.failed)/);
+    expect(broken).not.toContain("response.completed");
+    expect(await post(under, second)).toContain("response.completed");
+    const [half, resumed] = await under.calls("r1");
+    expect(half).toMatchObject({ status: "aborted", untrainable: null, answer: { reasoning } });
+    expect(resumed).toMatchObject({ status: "committed", untrainable: null });
+    await sealAndCheck(under, [resumed?.responseId], resumed?.generatedLength ?? 0);
+  });
+
   test("pi and the SDKs ask the same again: two sibling roots, and what follows hangs under the second (miles 1826)", async () => {
     const under = await cutting({ answer: { content: TEXT }, after: TEXT });
     const [first] = wireRequests("pi-chat-turns") as [WireRequest];
