@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { wireRequests } from "../dialect/testing/wire-fixtures.ts";
+import { wireRequests, type WireRequest } from "../dialect/testing/wire-fixtures.ts";
 import type { ScriptedAnswer } from "../engine/stand-in/answer.ts";
 import { startUnderTest, type Json, type UnderTest } from "./testing/gateway-under-test.ts";
 
@@ -132,6 +132,41 @@ describe("an answer that comes back otherwise than it was sampled", () => {
     ]);
     const [, second] = await under.calls("r1");
     expect(second?.notes.filter((note) => note.startsWith("client_rewrote"))).toEqual([]);
+  });
+
+  test("is told of the inputs that claude-code changes, and not of those that it only writes otherwise", async () => {
+    const [recorded] = wireRequests("claude-code-rewritten-inputs") as [WireRequest];
+    const messages = recorded.body["messages"] as readonly Json[];
+    const echoed = messages.flatMap(({ role, content }) =>
+      role === "assistant" ? (content as readonly Json[]).filter(({ type }) => type === "tool_use") : [],
+    );
+    const raw = [
+      '{"limit": 5.0, "file_path": "notes.txt", "bogus": null}',
+      '{"limit": "5", "file_path": "./notes.txt"}',
+      '{"description": "x", "command": "cd /repo && cat notes.txt", "timeout": 1e4}',
+      '{"a": 1}',
+      '{"file_path":"/repo/notes.txt","old_string":"hello from notes","new_string":"hello from notes   \\n","replace_all":"false"}',
+    ];
+    const under = await answering(
+      raw.map((given, index) => ({
+        reasoning: " think \n",
+        content: "  Leading spaces and trailing \n",
+        toolCalls: [
+          { id: String(echoed[index]?.["id"]), name: String(echoed[index]?.["name"]), arguments: given },
+        ],
+      })),
+    );
+    for (let turn = 0; turn <= raw.length; turn++) {
+      const sent = { ...recorded.body, messages: messages.slice(0, 2 + 2 * turn), stream: turn % 2 === 0 };
+      const answered = await under.send("POST", "/r/r1/v1/messages?beta=true", sent);
+      expect(answered.status).toBe(200);
+    }
+    const calls = await under.calls("r1");
+    const rewrote = calls.map(({ notes }) => notes.some((note) => note.startsWith("client_rewrote")));
+    expect(rewrote).toEqual([false, false, false, true, false, true]);
+    for (const [index, given] of raw.entries()) {
+      expect(calls[index]?.answer).toMatchObject({ tool_calls: [{ function: { arguments: given } }] });
+    }
   });
 
   test("without tool-call ids is nobody's: it is carried and never trains (qwen filler, smolagents text)", async () => {
