@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { Ledger } from "../ledger/ledger.ts";
 import type { Call } from "../lineage/call.ts";
 import {
   eventually,
@@ -28,6 +29,19 @@ function settled(under: UnderTest, rollout: string, withinMs = 2000): Promise<Ca
 
 function wasAsked(under: UnderTest): boolean {
   return under.standIn.requests.some(({ path }) => path === "/v1/chat/completions");
+}
+
+function withSlowSettles(ledger: Ledger, delayMs: number): Ledger {
+  return new Proxy(ledger, {
+    get: (target, verb) => {
+      const value: unknown = Reflect.get(target, verb);
+      if (typeof value !== "function") return value;
+      return async (...args: unknown[]) => {
+        if (verb === "settle") await new Promise((resolve) => setTimeout(resolve, delayMs));
+        return (value as (...args: unknown[]) => unknown).apply(target, args);
+      };
+    },
+  });
 }
 
 async function engineSawItWithin(under: UnderTest, leftAt: number, ms: number): Promise<void> {
@@ -161,6 +175,17 @@ describe("a client that goes away", () => {
       expect(first?.settledOrder).toBeLessThan(second?.admittedOrder as number);
       other.leave();
     }
+  });
+
+  test("is settled before its next call is admitted, however long that takes", async () => {
+    const under = await startUnderTest({ ledger: (ledger) => withSlowSettles(ledger, 150) });
+    const dropped = await rawPost(under.url, "/r/r1/v1/chat/completions", user("@@fault:hang@@"));
+    await eventually("the engine is asked", () => wasAsked(under));
+    dropped.leave();
+    await under.chat("r1", "again");
+    const [first, second] = await under.calls("r1");
+    expect(first?.status).toBe("aborted");
+    expect(first?.settledOrder).toBeLessThan(second?.admittedOrder as number);
   });
 
   test("before its request is whole leaves no record and no call in flight", async () => {
