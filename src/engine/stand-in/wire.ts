@@ -148,8 +148,13 @@ async function write(response: ServerResponse, text: string, gone: AbortSignal):
   if (gone.aborted) return false;
   if (response.write(text)) return true;
   await new Promise<void>((resolve) => {
-    response.once("drain", resolve);
-    gone.addEventListener("abort", () => resolve(), { once: true });
+    const go = (): void => {
+      response.off("drain", go);
+      gone.removeEventListener("abort", go);
+      resolve();
+    };
+    response.on("drain", go);
+    gone.addEventListener("abort", go);
   });
   return !gone.aborted;
 }
