@@ -49,7 +49,7 @@ export class KeptAnswers {
   readonly #limits: KeptLimits;
   /** Oldest first. */
   readonly #kept = new Map<string, Kept>();
-  readonly #perRollout = new Map<RolloutId, number>();
+  readonly #byRollout = new Map<RolloutId, Set<string>>();
   readonly #inFlight = new Map<string, Promise<void>>();
   #length = 0;
 
@@ -60,6 +60,11 @@ export class KeptAnswers {
   /** UTF-16 units that are held. */
   get length(): number {
     return this.#length;
+  }
+
+  /** The rollout is over: nobody is to be given anything of it. */
+  forgetRollout(rolloutId: RolloutId): void {
+    for (const name of this.#byRollout.get(rolloutId) ?? []) this.#drop(name);
   }
 
   /** One request, on its way in. Costs nothing where it has no key and nothing is kept of its rollout. */
@@ -76,7 +81,7 @@ export class KeptAnswers {
           await unlessAborted(other, signal);
           other = this.#inFlight.get(name());
         }
-        const kept = this.#perRollout.has(key.rolloutId) ? this.#get(name()) : null;
+        const kept = this.#byRollout.has(key.rolloutId) ? this.#get(name()) : null;
         // In one step with the look: nobody else begins between the two.
         if (kept === null && !once) release = this.#begin(name());
         return kept;
@@ -113,7 +118,9 @@ export class KeptAnswers {
     const until = performance.now() + this.#limits.withinMs;
     this.#kept.set(name, { answer, rolloutId, until, once });
     this.#length += answer.text.length;
-    this.#perRollout.set(rolloutId, (this.#perRollout.get(rolloutId) ?? 0) + 1);
+    const names = this.#byRollout.get(rolloutId);
+    if (names === undefined) this.#byRollout.set(rolloutId, new Set([name]));
+    else names.add(name);
     for (const [oldest, kept] of this.#kept) {
       if (this.#length <= this.#limits.length && kept.until > performance.now()) break;
       this.#drop(oldest);
@@ -125,9 +132,9 @@ export class KeptAnswers {
     if (kept === undefined) return;
     this.#kept.delete(name);
     this.#length -= kept.answer.text.length;
-    const left = (this.#perRollout.get(kept.rolloutId) as number) - 1;
-    if (left === 0) this.#perRollout.delete(kept.rolloutId);
-    else this.#perRollout.set(kept.rolloutId, left);
+    const names = this.#byRollout.get(kept.rolloutId);
+    names?.delete(name);
+    if (names?.size === 0) this.#byRollout.delete(kept.rolloutId);
   }
 }
 

@@ -175,6 +175,16 @@ describe("kept answers", () => {
     expect(await kept.open(key({ body: { index: 47 } })).find(signal)).not.toBeNull();
   });
 
+  test("go with their rollout", async () => {
+    const kept = new KeptAnswers();
+    kept.open(key({ body: { index: 1 } })).keep(answer(3));
+    kept.open(key({ body: { index: 2 } })).keep(answer(3));
+    kept.open(key({ rolloutId: rolloutId("other") })).keep(answer(4));
+    kept.forgetRollout(rolloutId("r"));
+    expect(kept.length).toBe(4);
+    expect(await kept.open(key({ body: { index: 1 } })).find(signal)).toBeNull();
+  });
+
   test("are forgotten after their time", async () => {
     const kept = new KeptAnswers({ withinMs: 5 });
     kept.open(key({})).keep(answer(3));

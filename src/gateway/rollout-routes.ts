@@ -6,6 +6,7 @@ import { callId, rolloutId, type CallSummary, type RolloutId } from "../lineage/
 import { checkPinned } from "./chat-body.ts";
 import { changingLine, type ChangingLine } from "./changing-line.ts";
 import type { EventHub } from "./events.ts";
+import type { KeptAnswers } from "./kept-answers.ts";
 import type { Keyring } from "./keys.ts";
 import { answers, listQuery, openBody, outcomeBody, weightsBody } from "./management-schemas.ts";
 import { parseBody, parseQuery } from "./parse-request.ts";
@@ -24,6 +25,7 @@ import type { WeightVersions } from "./weight-versions.ts";
 export interface RolloutRouteParts extends SealParts {
   readonly ledger: Ledger;
   readonly indexes: RolloutIndexes;
+  readonly kept: KeptAnswers;
   readonly weights: WeightVersions;
   readonly events: EventHub;
   readonly keyring: Keyring;
@@ -87,6 +89,7 @@ export function addRolloutRoutes(routes: Routes, parts: RolloutRouteParts): void
       const body = parseBody(outcomeBody, request);
       checkSameId(id, body.rollout_id);
       const { rollout, refusal } = await sealRollout(id, body, parts);
+      parts.kept.forgetRollout(id);
       return reply.send(sealedRolloutView(rollout, refusal));
     },
   });
@@ -100,6 +103,7 @@ export function addRolloutRoutes(routes: Routes, parts: RolloutRouteParts): void
       const rollout = await knownRollout(ledger, id);
       await ledger.sweep({ rolloutId: id, attempt: rollout.attempt });
       parts.indexes.drop(id);
+      parts.kept.forgetRollout(id);
       parts.events.publish("rollout_swept", () => ({ rollout_id: id, attempt: rollout.attempt }));
       return reply.send({ rollout_id: id, state: "swept" });
     },

@@ -99,6 +99,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   });
 
   const inFlight = new InFlightLimits({ calls: limits.callsInFlight, bytes: limits.bodyBytesInFlight });
+  const kept = new KeptAnswers();
   const routes = new Routes(app, keyring);
   addCallRoutes(routes, {
     chat,
@@ -106,13 +107,13 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     engine,
     ledger,
     models,
-    kept: new KeptAnswers(),
+    kept,
     lines,
     requireRollout: options.requireRollout ?? true,
     inFlight,
     maxCallsInFlightPerRollout: limits.callsInFlightPerRollout,
   });
-  addRolloutRoutes(routes, { ledger, recorder, marks, indexes, weights, metrics, events, keyring });
+  addRolloutRoutes(routes, { ledger, recorder, marks, indexes, kept, weights, metrics, events, keyring });
   addRowRoutes(routes, { ledger, recorder, marks, metrics, events });
   addHealthRoutes(routes, { engine, ledger, metrics, events });
   options.extend?.(routes);

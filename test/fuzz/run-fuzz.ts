@@ -34,9 +34,8 @@ export interface FuzzFigures {
   readonly statuses: Readonly<Record<string, number>>;
   readonly calls: Readonly<Record<string, number>>;
   readonly roots: number;
-  /** Bytes of heap in use after a collection, once warm and at the end. */
-  readonly heap_warm: number;
-  readonly heap_end: number;
+  /** Bytes of heap in use after a collection, at a fifth, two fifths and so on of the way. */
+  readonly heap: readonly number[];
   /** What must not be: bugs, records that do not verify, rollouts that are not complete. */
   readonly faults: readonly string[];
 }
@@ -45,6 +44,7 @@ export interface FuzzFigures {
 const CALLS_A_ROLLOUT = 50;
 const REQUEST_WITHIN_MS = 20_000;
 const MAX_FAULTS = 20;
+const HEAP_SAMPLES = 5;
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
@@ -104,8 +104,7 @@ class FuzzRun {
   readonly #calls = new Map<string, number>();
   #sent = 0;
   #roots = 0;
-  #heapWarm = 0;
-  #heapEnd = 0;
+  readonly #heap: number[] = [];
 
   constructor(parts: FuzzParts) {
     this.#parts = parts;
@@ -126,10 +125,9 @@ class FuzzRun {
       };
       await Promise.all(Array.from({ length: concurrency }, worker));
       await this.#check(rollout);
-      if (this.#heapWarm === 0 && this.#sent >= Math.min(requests / 5, 5_000)) this.#heapWarm = heapInUse();
+      if (this.#sent >= ((this.#heap.length + 1) * requests) / HEAP_SAMPLES) this.#heap.push(heapInUse());
       if (batchIndex % 20 === 0) onProgress?.(this.#sent);
     }
-    this.#heapEnd = heapInUse();
   }
 
   figures(): Omit<FuzzFigures, "spoilt_answers" | "faults"> {
@@ -138,8 +136,7 @@ class FuzzRun {
       statuses: Object.fromEntries([...this.#statuses].sort(([one], [other]) => (one < other ? -1 : 1))),
       calls: Object.fromEntries(this.#calls),
       roots: this.#roots,
-      heap_warm: this.#heapWarm,
-      heap_end: this.#heapEnd,
+      heap: this.#heap,
     };
   }
 
