@@ -1,10 +1,11 @@
 // Usage: node conversations.mjs --gateway URL --conversations N --turns N [--temperature T] [--prefix NAME]
-//          [--rerender ENGINE_URL]
+//          [--rerender ENGINE_URL] [--outcome]
 //
 // Plays N conversations through a gateway, at a temperature at which a model writes what tokenizers would write
 // otherwise, with emoji and Chinese in what it is asked, and prints one JSON object: how many trees, drifts and ways
 // the gateway recorded. The agent sends plain messages and names no parent. With --rerender the same conversations are
-// held against what the text way of a llama.cpp server would have asked: each history rendered and tokenised anew.
+// held against what the text way of a llama.cpp server would have asked: each history rendered and tokenised anew. With
+// --outcome each rollout ends with its last answer as the final one, so that it has a row.
 import { parseArgs } from "node:util";
 
 const { values } = parseArgs({
@@ -16,6 +17,7 @@ const { values } = parseArgs({
     "max-tokens": { type: "string", default: "24" },
     prefix: { type: "string", default: "chat" },
     rerender: { type: "string" },
+    outcome: { type: "boolean" },
     concurrency: { type: "string", default: "8" },
   },
 });
@@ -53,12 +55,11 @@ async function ask(method, url, body) {
 async function converse(number) {
   const rollout = `${values.prefix}-${number}`;
   const messages = [];
+  let final = null;
   if (number % 3 === 0) messages.push({ role: "system", content: "You answer shortly. 简短回答。" });
   for (let turn = 0; turn < turns; turn++) {
     const content =
-      turn === 0
-        ? TOPICS[number % TOPICS.length]
-        : FOLLOW_UPS[(number + turn) % FOLLOW_UPS.length];
+      turn === 0 ? TOPICS[number % TOPICS.length] : FOLLOW_UPS[(number + turn) % FOLLOW_UPS.length];
     messages.push({ role: "user", content });
     const answer = await ask("POST", `${gateway}/r/${rollout}/v1/chat/completions`, {
       messages,
@@ -68,7 +69,9 @@ async function converse(number) {
       seed: 1000 * number + turn,
     });
     messages.push(answer.choices[0].message);
+    final = answer.id;
   }
+  if (values.outcome) await ask("POST", `${gateway}/rollouts/${rollout}/outcome`, { reward: 1, final });
   return { rollout, messages };
 }
 
@@ -147,7 +150,7 @@ for (const { rollout, messages } of played) {
     sum.misfits += call.named_parent_misfit ? 1 : 0;
     sum.untrainable += call.untrainable === null ? 0 : 1;
     sum.generated_tokens += call.generated_token_ids.length;
-    sum.non_ascii_answers += /[^\x00-\x7f]/.test(call.answer?.content ?? "") ? 1 : 0;
+    sum.non_ascii_answers += /\P{ASCII}/u.test(call.answer?.content ?? "") ? 1 : 0;
     for (const note of call.notes) {
       const kind = note.slice(0, 60);
       sum.notes[kind] = (sum.notes[kind] ?? 0) + 1;

@@ -3,6 +3,7 @@
 // `/v1/chat/completions/derender` reads tool calls and reasoning out of them. Where neither can be in an answer, the
 // engine's own text is the content and a stream goes through as it is sampled.
 import { CoppiceError } from "../errors.ts";
+import type { Message } from "../lineage/call.ts";
 import { isRecord } from "../lineage/message.ts";
 import { askJson, readObject } from "./ask-json.ts";
 import { readFrames } from "./engine-frames.ts";
@@ -26,6 +27,9 @@ type Json = Readonly<Record<string, unknown>>;
 /** Looks like the thought of most models; an engine that reads reasoning takes it out of the content. */
 const THOUGHT = "<think>\nq\n</think>\n\nz";
 const CHECK_WITHIN_MS = 5_000;
+
+/** SamplingParams.max_tokens in vLLM. */
+const DEFAULT_MAX_TOKENS = 16;
 
 /** RequestOutputKind in vLLM: what it hands over while it samples. */
 const DELTAS = 1;
@@ -139,7 +143,7 @@ export class VllmTokenIn implements TokenIn {
     const sent = {
       ...this.#modelField(),
       ...(typeof body["model"] === "string" ? { model: body["model"] } : {}),
-      generate_response: generated.json,
+      generate_response: withoutStopTokens(generated.json),
       prompt_tokens: ids.length,
       prompt_token_ids: [...ids],
       chat_request: { ...body, stream: false, stream_options: undefined, logprobs: true },
@@ -196,12 +200,13 @@ function samplingParams({ body, ids, rendering }: GenerateAsk, stream: boolean):
   const asked = sampling["logprobs"];
   sampling["logprobs"] = typeof asked === "number" && asked > 0 ? asked : 0;
   sampling["output_kind"] = stream ? DELTAS : FINAL_ONLY;
-  const limited = body["max_tokens"] ?? body["max_completion_tokens"];
+  // The rendering leaves out a limit that is vLLM's own default, and without one nothing limits the answer. Where the
+  // client sets none it is what the rendered prompt left of the model's length.
+  const limit = body["max_completion_tokens"] ?? body["max_tokens"];
   const room = sampling["max_tokens"];
-  if (typeof limited !== "number" && typeof room === "number") {
-    // Without a limit of the client's it is what the rendered prompt left of the model's length.
-    sampling["max_tokens"] = Math.max(1, room + rendering.ids.length - ids.length);
-  }
+  const left = typeof room === "number" ? room : DEFAULT_MAX_TOKENS;
+  sampling["max_tokens"] =
+    typeof limit === "number" ? limit : Math.max(1, left + rendering.ids.length - ids.length);
   return sampling;
 }
 
@@ -229,13 +234,34 @@ function plainChoice(choice: GeneratedChoice): ParsedChoice {
   };
 }
 
+/** The stop token is part of what was sampled and no part of the text: derender would write it out. */
+function withoutStopTokens(json: Json): Json {
+  const choices = Array.isArray(json["choices"]) ? (json["choices"] as unknown[]) : [];
+  return {
+    ...json,
+    choices: choices.filter(isRecord).map((choice) => {
+      const ids = choice["token_ids"];
+      const stopped = choice["finish_reason"] === "stop" && typeof choice["stop_reason"] !== "string";
+      return stopped && Array.isArray(ids) ? { ...choice, token_ids: ids.slice(0, -1) } : choice;
+    }),
+  };
+}
+
+/** What stands before the stop string that ended the answer; derender does not look for it. */
+function beforeStopString(message: Message, stop: unknown): Message {
+  const { content } = message;
+  if (typeof stop !== "string" || typeof content !== "string") return message;
+  const at = content.lastIndexOf(stop);
+  return at === -1 ? message : { ...message, content: content.slice(0, at) };
+}
+
 /** derender says `stop` of an answer that calls tools. */
 function parsedChoice(choice: GeneratedChoice, told: readonly unknown[]): ParsedChoice {
   const found = told.find((one) => isRecord(one) && one["index"] === choice.index);
   if (!isRecord(found) || !isRecord(found["message"])) {
     throw new CoppiceError("engine_error", `the engine parsed no message for choices[${choice.index}]`);
   }
-  const message = found["message"];
+  const message = beforeStopString(found["message"], choice.stopReason);
   const calls = message["tool_calls"];
   const callsTools = Array.isArray(calls) && calls.length > 0;
   const logprobs = isRecord(found["logprobs"]) ? found["logprobs"]["content"] : null;

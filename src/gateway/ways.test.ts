@@ -182,6 +182,30 @@ describe("a conversation asked token-in", () => {
     });
   });
 
+  test("obeys a limit of 16 tokens, which vLLM's rendering leaves out", async () => {
+    const under = await tokenIn();
+    await under.chat("r1", "t1", { max_tokens: 16, ignore_eos: true });
+    expect((await under.calls("r1"))[0]).toMatchObject({
+      generatedLength: 16,
+      finishReason: "length",
+      way: "token-in",
+    });
+  });
+
+  test("tells neither the stop token nor the stop string in the text of an answer that is parsed", async () => {
+    const under = await tokenIn({ template: "chatml" });
+    const whole = await under.chat("r1", "@@fault:multibyte@@", { tools: TOOLS, max_tokens: 99 });
+    expect(messageOfAnswer(whole)["content"]).toBe("世界 😀");
+    const stopped = await under.chat("r1", "@@fault:multibyte@@", {
+      tools: TOOLS,
+      max_tokens: 99,
+      stop: ["界"],
+    });
+    expect(messageOfAnswer(stopped)["content"]).toBe("世");
+    const calls = await under.calls("r1");
+    expect(calls.map(({ untrainable }) => untrainable)).toEqual([null, null]);
+  });
+
   test("shows the client what it asked for and nothing of what capture added", async () => {
     const under = await tokenIn();
     const plain = await under.chat("r1", "t1");
@@ -244,7 +268,7 @@ describe("a stream asked token-in", () => {
       typeof frame === "string"
         ? []
         : (frame["choices"] as readonly { readonly delta: Json }[]).map(
-            ({ delta }) => delta["content"] ?? "",
+            ({ delta }) => (delta["content"] as string | null) ?? "",
           ),
     );
     expect(texts.join("")).toBe("世界 😀");

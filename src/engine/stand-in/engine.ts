@@ -148,7 +148,7 @@ export class StandInEngine {
       mode: asked.mode,
       weightVersion: this.weightVersion,
       change: change ?? null,
-      text: (ids: readonly number[]) => this.#tokenizer.detokenize(ids) ?? "",
+      stopToken: turnEndsOf(this.#template.template).afterText !== null,
     };
     const wire = {
       delayMs: findFault(faults, "slow")?.delayMs ?? this.#options.delayMs ?? 0,

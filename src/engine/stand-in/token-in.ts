@@ -6,6 +6,11 @@ import { specialId, type Tokenizer } from "./tokenizer.ts";
 import { allEntries, entryOf, inTurns, usageOf, wholeUsage, alternatives } from "./told.ts";
 import type { LogprobEntry, ToldAnswer, ToldChoice } from "./told.ts";
 
+/** Without a limit the stand-in answers in few tokens; not as many as vLLM's own default of 16, which is left out. */
+const DEFAULT_MAX_TOKENS = 15;
+/** What generating without a limit comes to. */
+const UNLIMITED = 4_096;
+
 /** The answer of `/v1/chat/completions/render`, which is a body for `/inference/v1/generate`. */
 export function rendered(
   body: Body,
@@ -26,7 +31,8 @@ export function rendered(
       stop_token_ids: body["stop_token_ids"] ?? [],
       ignore_eos: body["ignore_eos"] ?? false,
       min_tokens: body["min_tokens"] ?? 0,
-      max_tokens: limit ?? Math.min(16, given.room),
+      // vLLM leaves out what is its own default, and takes what is left out for no limit.
+      ...(limit === 16 ? {} : { max_tokens: limit ?? Math.min(DEFAULT_MAX_TOKENS, given.room) }),
       logprobs: body["logprobs"] === true ? (body["top_logprobs"] ?? 0) : null,
       output_kind: 2,
       // Who asks, and the marked faults: what a chat completion would have read from the request itself.
@@ -64,7 +70,7 @@ export function readGenerate(body: Body): GenerateAsked {
     mode: body["output_mode"] === "text" ? "text" : "tokens",
     body: {
       ...settings,
-      ...(maxTokens === null || maxTokens === undefined ? {} : { max_tokens: maxTokens }),
+      max_tokens: maxTokens ?? UNLIMITED,
       user,
       prompt: last,
       model: body["model"],
@@ -81,7 +87,8 @@ export interface GenerateTold {
   /** Of the first token. */
   readonly weightVersion: string;
   readonly change: { readonly at: number; readonly version: string } | null;
-  readonly text: (ids: readonly number[]) => string;
+  /** Answers end in a stop token. The `bare` template has none, and answers just end, which no real engine's do. */
+  readonly stopToken: boolean;
 }
 
 export function generateWhole(told: GenerateTold): string {
@@ -99,7 +106,7 @@ export function generateWhole(told: GenerateTold): string {
       return {
         index: choice.generated.index,
         finish_reason: finishOf(choice),
-        stop_reason: choice.generated.stopReason,
+        stop_reason: stopReasonOf(choice, told),
         token_ids: ids,
         weight_versions: spansOf(told, ids.length),
         ...(told.mode === "text" ? { text: choice.pieces.map((piece) => textOf(piece.delta)).join("") } : {}),
@@ -119,7 +126,7 @@ export function generateFrames(told: GenerateTold): string[] {
     const body = {
       index: choice.generated.index,
       finish_reason: last ? finishOf(choice) : null,
-      stop_reason: last ? choice.generated.stopReason : null,
+      stop_reason: last ? stopReasonOf(choice, told) : null,
       token_ids: piece.ids ?? [],
       weight_versions: last ? spansOf(told, count) : null,
       ...(told.mode === "text" ? { text: textOf(piece.delta) } : {}),
@@ -134,6 +141,11 @@ export function generateFrames(told: GenerateTold): string[] {
   });
   const usage = usageOf(answer.promptIds.length, answer.completionTokens ?? 0);
   return [...frames, JSON.stringify({ ...head, usage, choices: [] }), "[DONE]"];
+}
+
+/** A stop string of no length says that the last token is none. */
+function stopReasonOf({ generated }: ToldChoice, { stopToken }: GenerateTold): string | number | null {
+  return stopToken ? generated.stopReason : (generated.stopReason ?? "");
 }
 
 /** Whoever generates from ids reads no tool calls. */
@@ -211,15 +223,13 @@ function namedLogprobs(logprobs: unknown, tokenizer: Tokenizer): unknown {
   };
 }
 
-const TURN_SPECIALS = ["<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|im_end|>"] as const;
-
 function readMessage(
   ids: readonly number[],
   tokenizer: Tokenizer,
   options: { readonly readsReasoning: boolean; readonly idPrefix: string },
 ): Record<string, unknown> {
-  const marks = new Set(TURN_SPECIALS.map(specialId));
-  let rest = ids.filter((id) => !marks.has(id));
+  // A stop token at the end is written out like any other, as vLLM does where there are tools.
+  let rest = [...ids];
   let reasoning: string | null = null;
   const thoughtEnd = rest.indexOf(specialId("</think>"));
   if (options.readsReasoning && rest[0] === specialId("<think>") && thoughtEnd !== -1) {
