@@ -136,9 +136,10 @@ export interface Ledger {
 
   /**
    * Settled and admitted calls with a place in the count after `sinceOrder`, by their last place; without payload, late
-   * ones left out.
+   * ones left out. With `most` the first so many of them: the rest is asked for from the last one's place on, so that a
+   * long rollout is read a piece at a time and commits pass between.
    */
-  summaries(key: AttemptKey, sinceOrder: number): Promise<readonly CallSummary[]>;
+  summaries(key: AttemptKey, sinceOrder: number, most?: number): Promise<readonly CallSummary[]>;
 
   /** All calls of the attempt in order of admission, late ones left out. */
   calls(key: AttemptKey): Promise<readonly Call[]>;

@@ -58,6 +58,9 @@ export interface InFlightRow {
   readonly admission: string;
 }
 
+/** To SQLite, a negative limit is none. */
+const NO_LIMIT = -1;
+
 export class CallTable {
   readonly #attempts: AttemptTable;
   readonly #payloads: PayloadTable;
@@ -106,9 +109,9 @@ export class CallTable {
         "SELECT settled_order FROM call WHERE attempt_key = ? AND late = 0 AND call_id = ?",
       )
       .pluck();
-    this.#summaries = db.prepare<[number, number], SummaryColumns & WithParent>(
+    this.#summaries = db.prepare<[number, number, number], SummaryColumns & WithParent>(
       `SELECT ${SUMMARY.join(", ")}, ${PARENT} FROM call
-       WHERE attempt_key = ? AND late = 0 AND settled_order > ? ORDER BY settled_order`,
+       WHERE attempt_key = ? AND late = 0 AND settled_order > ? ORDER BY settled_order LIMIT ?`,
     );
     const whole = `SELECT call_key, attempt_key, ${SUMMARY.join(", ")}, digest, ${PARENT} FROM call`;
     this.#calls = db.prepare<[number, number], StoredRow>(
@@ -208,9 +211,9 @@ export class CallTable {
     return text;
   }
 
-  summaries(attempt: AttemptRow, sinceOrder: number): readonly CallSummary[] {
+  summaries(attempt: AttemptRow, sinceOrder: number, most: number = NO_LIMIT): readonly CallSummary[] {
     return this.#summaries
-      .all(attempt.attempt_key, sinceOrder)
+      .all(attempt.attempt_key, sinceOrder, most)
       .map((row) => readable(row, () => decodeSummary(row, placeOf(attempt, row))));
   }
 

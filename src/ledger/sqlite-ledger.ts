@@ -113,8 +113,8 @@ class QueuedLedger implements Ledger {
     return this.#ask("rollouts", [filter]);
   }
 
-  summaries(key: AttemptKey, sinceOrder: number): Promise<readonly CallSummary[]> {
-    return this.#ask("summaries", [key, sinceOrder]);
+  summaries(key: AttemptKey, sinceOrder: number, most?: number): Promise<readonly CallSummary[]> {
+    return this.#ask("summaries", [key, sinceOrder, most]);
   }
 
   calls(key: AttemptKey): Promise<readonly Call[]> {

@@ -127,15 +127,15 @@ export class SqliteVerbs implements ImmediateVerbs {
     return this.#attempts.list(filter).map((row) => this.#told(row));
   }
 
-  summaries(key: AttemptKey, sinceOrder: number): readonly CallSummary[] {
+  summaries(key: AttemptKey, sinceOrder: number, most?: number): readonly CallSummary[] {
     const attempt = this.#attempts.find(key);
     if (attempt === undefined) return [];
     const unsettled = this.#unsettled(attempt, false)
       .filter((call) => lastOrder(call) > sinceOrder)
       .map(withoutPayload);
-    return [...this.#calls.summaries(attempt, sinceOrder), ...unsettled].sort(
-      (one, other) => lastOrder(one) - lastOrder(other),
-    );
+    return [...this.#calls.summaries(attempt, sinceOrder, most), ...unsettled]
+      .sort((one, other) => lastOrder(one) - lastOrder(other))
+      .slice(0, most);
   }
 
   calls(key: AttemptKey): readonly Call[] {

@@ -1,17 +1,14 @@
 // All calls of one rollout as columns, from their summaries alone: no tokens and no messages are read, so that a
 // hundred thousand of them open at once. What became of each (kept, rejected) comes later, with the rows.
 import { standsInForest, type CallSummary } from "../lineage/call.ts";
+import type { HeldCalls } from "./held-calls.ts";
 import { IN_FLIGHT, ROOT_CODES, STATUS_CODES, UNTIMED, type CallColumns, type RootCode } from "./view.ts";
 
-/**
- * @param calls all of the rollout's, in any order
- * @param since leave out what a page that knows the count up to here has already; 0 for everything
- */
-export function callColumns(calls: readonly CallSummary[], since = 0): CallColumns {
-  const orderOf = new Map(calls.map((call) => [call.callId, call.admittedOrder]));
-  const sorted = calls
-    .filter((call) => lastOrder(call) > since)
-    .sort((one, other) => one.admittedOrder - other.admittedOrder);
+/** @param calls a run of what is held, in any order; their parents are held too */
+export function callColumns(held: HeldCalls, calls: readonly CallSummary[]): CallColumns {
+  const sorted = [...calls].sort((one, other) => one.admittedOrder - other.admittedOrder);
+  const parentOf = ({ parentCallId }: CallSummary): number =>
+    parentCallId === null ? 0 : (held.orderOf(parentCallId) ?? 0);
   const names = new Names();
   const sparse = { untrainable: {}, detail: {}, follows: {} } as Record<
     "untrainable" | "detail" | "follows",
@@ -22,7 +19,7 @@ export function callColumns(calls: readonly CallSummary[], since = 0): CallColum
     order: sorted.map((call) => call.admittedOrder),
     call_id: sorted.map((call) => call.callId),
     response_id: sorted.map((call) => call.responseId),
-    parent: sorted.map((call) => (call.parentCallId === null ? 0 : (orderOf.get(call.parentCallId) ?? 0))),
+    parent: sorted.map(parentOf),
     root: sorted.map((call) => ROOT_CODES.indexOf(rootCode(call))),
     status: sorted.map((call) => STATUS_CODES.indexOf(call.status)),
     settled: sorted.map((call) => call.settledOrder ?? 0),
@@ -35,18 +32,13 @@ export function callColumns(calls: readonly CallSummary[], since = 0): CallColum
     class: sorted.map((call) => names.index(call.class)),
     names: names.all,
     ...sparse,
-    twins: twinGroups(calls),
+    twins: held.twins(),
   };
 }
 
 function tookMs({ admittedAt, settledAt, settledOrder }: CallSummary): number {
   if (settledOrder === null) return IN_FLIGHT;
   return settledAt === null ? UNTIMED : Math.max(0, Math.round(settledAt - admittedAt));
-}
-
-/** The latest place in the rollout's count that a call took. */
-export function lastOrder(call: CallSummary): number {
-  return Math.max(call.admittedOrder, call.settledOrder ?? 0);
 }
 
 /** Why a call stands where it stands, as one word. */
@@ -79,17 +71,6 @@ function noteSparse(
   if (call.untrainable !== null) sparse.untrainable[call.admittedOrder] = call.untrainable;
   if (call.statusDetail !== null) sparse.detail[call.admittedOrder] = call.statusDetail;
   if (follows !== null) sparse.follows[call.admittedOrder] = follows;
-}
-
-function twinGroups(calls: readonly CallSummary[]): number[][] {
-  const byAddress = new Map<string, number[]>();
-  for (const call of calls) {
-    if (!standsInForest(call) || call.generatedLength === 0) continue;
-    const same = byAddress.get(call.address as string);
-    if (same === undefined) byAddress.set(call.address as string, [call.admittedOrder]);
-    else same.push(call.admittedOrder);
-  }
-  return [...byAddress.values()].filter((same) => same.length > 1);
 }
 
 /** Texts that repeat, each once. */

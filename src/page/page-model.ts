@@ -5,11 +5,12 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { CoppiceError, messageOf } from "../errors.ts";
 import type { Log } from "../gateway/log.ts";
 import type { Rollout } from "../ledger/ledger.ts";
-import { callId, rolloutId, type Call, type CallId, type CallSummary } from "../lineage/call.ts";
-import { buildForest, type Forest } from "../lineage/forest.ts";
+import { callId, rolloutId, type Call, type CallSummary } from "../lineage/call.ts";
+import type { Forest } from "../lineage/forest.ts";
 import type { RolloutRows } from "../rows/row.ts";
 import { callView, compareTo, comparedWith, type Compared } from "./call-view.ts";
-import { callColumns, lastOrder } from "./calls-view.ts";
+import { callColumns } from "./calls-view.ts";
+import { HeldCalls, lastOrder } from "./held-calls.ts";
 import { keptView, rowTokensView } from "./kept-view.ts";
 import { groupAdvantages, measureCalls, measuredView, rolloutLine, type Measured } from "./list-view.ts";
 import type { PageSource } from "./page-source.ts";
@@ -18,19 +19,15 @@ import type { CallView, KeptView, RolloutLine, RolloutListView, RolloutView, Row
 
 /** Rows of a larger rollout are built where a person asks: it takes the gateway's thread for a second or more. */
 const LARGE_CALLS = 20_000;
+/** Calls told at once: few at first, so that there is something to see. */
+const FIRST_PIECE = 4000;
+const NEXT_PIECE = 16_000;
 /** Summaries held in memory, about half a kilobyte each. */
 const MOST_SUMMARIES = 250_000;
 const MOST_MEASURED = 50_000;
 const MOST_BUILT_TOKENS = 16_000_000;
 /** Groups beyond this size are not measured for the advantage of one of their rollouts. */
 const LARGE_GROUP = 1024;
-
-interface Held {
-  readonly calls: Map<CallId, CallSummary>;
-  until: number;
-  /** Null until it is asked for again after something changed. */
-  forest: Forest | null;
-}
 
 interface Built {
   readonly calls: readonly Call[];
@@ -40,7 +37,7 @@ interface Built {
 export class PageModel {
   readonly #source: PageSource;
   readonly #log: Log;
-  readonly #held = new Recent<Held>(MOST_SUMMARIES, ({ calls }) => calls.size + 1);
+  readonly #held = new Recent<HeldCalls>(MOST_SUMMARIES, (held) => held.size + 1);
   readonly #measured = new Recent<Measured>(MOST_MEASURED, () => 1);
   readonly #built = new Recent<Built>(MOST_BUILT_TOKENS, ({ calls }) =>
     calls.reduce((sum, call) => sum + call.carriedLength + call.generatedLength + 100, 1000),
@@ -68,16 +65,27 @@ export class PageModel {
     };
   }
 
-  /** Throws `not_found`. `since` leaves out the calls that the page has. */
+  /**
+   * Throws `not_found`. `since` leaves out the calls that the page has. A long rollout is told a piece at a time: `more`
+   * says that the next piece is to be asked for.
+   */
   async rollout(id: string, since: number): Promise<RolloutView> {
     const rollout = await this.#find(id);
-    const held = await this.#summaries(rollout);
-    await this.#measure(rollout);
-    const advantage = await this.#advantage(rollout);
+    const held = this.#hold(rollout);
+    const most = since === 0 ? FIRST_PIECE : NEXT_PIECE;
+    let piece = held.after(since, most);
+    if (piece.length < most) {
+      await this.#readPiece(rollout, held);
+      piece = held.after(since, most);
+    }
+    this.#held.set(heldKey(rollout), held);
+    if (rollout.counts.admitted <= FIRST_PIECE) await this.#measure(rollout);
+    const last = piece.at(-1);
     return {
-      line: this.#line(rollout, advantage),
-      calls: callColumns([...held.calls.values()], since),
-      until: held.until,
+      line: this.#line(rollout, await this.#advantage(rollout)),
+      calls: callColumns(held, piece),
+      until: last === undefined ? since : lastOrder(last),
+      more: piece.length === most,
     };
   }
 
@@ -100,11 +108,10 @@ export class PageModel {
 
   async call(id: string, call: string): Promise<CallView> {
     const rollout = await this.#find(id);
-    const held = await this.#summaries(rollout);
     const found = await this.#source.call(rollout, callId(call));
     if (found === null) throw new CoppiceError("not_found", `rollout ${id} has no call ${call}`);
-    held.forest ??= buildForest([...held.calls.values()]);
-    return callView(held.forest, found, await this.#compared(rollout, held.forest, found));
+    const forest = (await this.#readAll(rollout)).forest();
+    return callView(forest, found, await this.#compared(rollout, forest, found));
   }
 
   async #compared(rollout: Rollout, forest: Forest, root: Call): Promise<Compared | null> {
@@ -127,17 +134,26 @@ export class PageModel {
     return rollout;
   }
 
-  /** Summaries up to now: only what is new since the last question is read. */
-  async #summaries(rollout: Rollout): Promise<Held> {
-    const key = `${rollout.rolloutId}#${rollout.attempt}:${rollout.state}`;
-    const held = this.#held.get(key) ?? { calls: new Map(), until: 0, forest: null };
-    const fresh = await this.#source.summaries(rollout, held.until);
-    if (fresh.length > 0) held.forest = null;
-    for (const call of fresh) {
-      held.calls.set(call.callId, call);
-      held.until = Math.max(held.until, lastOrder(call));
-    }
+  #hold(rollout: Rollout): HeldCalls {
+    const key = heldKey(rollout);
+    const held = this.#held.get(key) ?? new HeldCalls();
     this.#held.set(key, held);
+    return held;
+  }
+
+  /** Reads on from what is held; false once nothing is left. */
+  async #readPiece(rollout: Rollout, held: HeldCalls): Promise<boolean> {
+    const { until } = held;
+    const fresh = await this.#source.summaries(rollout, until, NEXT_PIECE);
+    // Another question may have read the same piece meanwhile.
+    held.add(held.until === until ? fresh : fresh.filter((call) => lastOrder(call) > held.until));
+    return fresh.length === NEXT_PIECE;
+  }
+
+  async #readAll(rollout: Rollout): Promise<HeldCalls> {
+    const held = this.#hold(rollout);
+    while (await this.#readPiece(rollout, held)) await nextTurn();
+    this.#held.set(heldKey(rollout), held);
     return held;
   }
 
@@ -169,7 +185,7 @@ export class PageModel {
       rollout.state === "sealed" && (small || this.#built.get(key) !== undefined)
         ? await this.#build(rollout)
         : null;
-    const calls = built?.calls ?? [...(await this.#summaries(rollout)).calls.values()];
+    const calls = built?.calls ?? (await this.#readAll(rollout)).all();
     this.#measured.set(key, measureCalls(rollout, calls, built?.rows ?? null));
   }
 
@@ -217,7 +233,9 @@ export class PageModel {
     if (rollout.state !== "sealed") return null;
     const members = await this.#source.group(rollout);
     if (members.length > LARGE_GROUP) return null;
-    for (const member of members) await this.#measure(member);
+    for (const member of members) {
+      if (member.counts.admitted <= FIRST_PIECE) await this.#measure(member);
+    }
     return groupAdvantages(members, (one) => this.#known(one)).get(rollout.rolloutId) ?? null;
   }
 }
@@ -225,6 +243,10 @@ export class PageModel {
 function withAdvantage(built: RolloutRows | null, advantage: number | null): RolloutRows | null {
   if (built?.kind !== "rows") return built;
   return { ...built, rows: built.rows.map((row) => ({ ...row, advantage })) };
+}
+
+function heldKey({ rolloutId: id, attempt, state }: Rollout): string {
+  return `${id}#${attempt}:${state}`;
 }
 
 /** Changes whenever anything that is measured or built may have changed. */

@@ -4,15 +4,15 @@ import { recordsOf, type Trace } from "../export/trace.ts";
 import { buildRollout, rolloutsOfGroup } from "../gateway/group-rows.ts";
 import type { Ledger, Rollout } from "../ledger/ledger.ts";
 import type { Call, CallId, CallSummary, RolloutId } from "../lineage/call.ts";
-import { lastOrder } from "./calls-view.ts";
+import { lastOrder } from "./held-calls.ts";
 import type { RolloutRows } from "../rows/row.ts";
 
 export interface PageSource {
   weightVersion(): Promise<string | null>;
   rollouts(): Promise<readonly Rollout[]>;
   rollout(id: RolloutId): Promise<Rollout | null>;
-  /** By place in the count after `since`; late ones left out. */
-  summaries(rollout: Rollout, since: number): Promise<readonly CallSummary[]>;
+  /** At most `most` whose last place in the count is after `since`, by that place; late ones left out. */
+  summaries(rollout: Rollout, since: number, most: number): Promise<readonly CallSummary[]>;
   calls(rollout: Rollout): Promise<readonly Call[]>;
   call(rollout: Rollout, id: CallId): Promise<Call | null>;
   group(rollout: Rollout): Promise<readonly Rollout[]>;
@@ -25,7 +25,7 @@ export function ledgerSource(ledger: Ledger): PageSource {
     weightVersion: () => ledger.weightVersion(),
     rollouts: () => ledger.rollouts({}),
     rollout: (id) => ledger.rollout({ rolloutId: id, attempt: null }),
-    summaries: ({ rolloutId, attempt }, since) => ledger.summaries({ rolloutId, attempt }, since),
+    summaries: ({ rolloutId, attempt }, since, most) => ledger.summaries({ rolloutId, attempt }, since, most),
     calls: ({ rolloutId, attempt }) => ledger.calls({ rolloutId, attempt }),
     call: async ({ rolloutId, attempt }, id) => {
       const call = await ledger.call(id);
@@ -50,8 +50,11 @@ export function traceSource(trace: Trace): PageSource {
     weightVersion: async () => null,
     rollouts: async () => rollouts,
     rollout: async (id) => held.get(id)?.rollout ?? null,
-    summaries: async ({ rolloutId }, since) =>
-      (held.get(rolloutId)?.calls ?? []).filter((call) => lastOrder(call) > since),
+    summaries: async ({ rolloutId }, since, most) =>
+      (held.get(rolloutId)?.calls ?? [])
+        .filter((call) => lastOrder(call) > since)
+        .sort((one, other) => lastOrder(one) - lastOrder(other))
+        .slice(0, most),
     calls: async ({ rolloutId }) => held.get(rolloutId)?.calls ?? [],
     call: async ({ rolloutId }, id) => held.get(rolloutId)?.calls.find((call) => call.callId === id) ?? null,
     group: async ({ groupId, rolloutId }) =>

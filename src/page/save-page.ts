@@ -6,7 +6,8 @@ import type { PageSource } from "./page-source.ts";
 import { PageModel } from "./page-model.ts";
 import { readSite, type SiteFile } from "./site-files.ts";
 import { MOST_TEXTS, type TokenTexts } from "./token-texts.ts";
-import type { CallView, RowTokensView, SavedView } from "./view.ts";
+import { growColumns } from "./grow-columns.ts";
+import type { CallView, RolloutView, RowTokensView, SavedView } from "./view.ts";
 
 export interface SaveOptions {
   readonly source: PageSource;
@@ -28,7 +29,7 @@ export async function savedView(
   { source, texts, savedAt, product }: SaveOptions,
 ): Promise<SavedView> {
   const model = new PageModel(source, () => undefined);
-  const view = await model.rollout(rollout, 0);
+  const view = await wholeRollout(model, rollout);
   const kept = await model.kept(rollout, true);
   const rows: RowTokensView[] = [];
   if (kept.kind === "rows") {
@@ -37,6 +38,16 @@ export async function savedView(
   const calls: CallView[] = [];
   for (const id of view.calls.call_id) calls.push(await model.call(rollout, id));
   return { saved_at: savedAt, product, rollout: view, kept, rows, calls, texts: await textsOf(calls, texts) };
+}
+
+/** All pieces of a long rollout as one view. */
+async function wholeRollout(model: PageModel, rollout: string): Promise<RolloutView> {
+  let view = await model.rollout(rollout, 0);
+  while (view.more) {
+    const next = await model.rollout(rollout, view.until);
+    view = { ...next, calls: growColumns(view.calls, next.calls) };
+  }
+  return view;
 }
 
 async function textsOf(

@@ -114,6 +114,8 @@ export interface RolloutView {
   readonly calls: CallColumns;
   /** The highest place in the count that this view knows: what to ask for more from. */
   readonly until: number;
+  /** There is more to ask for now. */
+  readonly more: boolean;
 }
 
 /** One call's place in a row. */

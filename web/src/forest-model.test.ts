@@ -4,7 +4,8 @@ import { PageModel } from "../../src/page/page-model.ts";
 import { traceSource } from "../../src/page/page-source.ts";
 import { SampleTokenizer } from "../../src/page/testing/sample-tokenizer.ts";
 import { sampleTrace } from "../../src/page/testing/sample-trace.ts";
-import { buildModel, decideFates, growColumns, walkUp } from "./forest-model.ts";
+import { growColumns } from "../../src/page/grow-columns.ts";
+import { buildModel, decideFates, walkUp } from "./forest-model.ts";
 import { showForest } from "./forest-view.ts";
 import { groupLines } from "./list-lines.ts";
 

@@ -1,8 +1,9 @@
 // What every view of one rollout works with: its calls, what became of them, and the texts of its tokens.
 import { createContext } from "preact";
 import { useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { KeptView, RolloutLine } from "../../src/page/view.ts";
-import { buildModel, decideFates, growColumns, type ForestModel, type Kept } from "./forest-model.ts";
+import type { KeptView, RolloutLine, RolloutView } from "../../src/page/view.ts";
+import { growColumns } from "../../src/page/grow-columns.ts";
+import { buildModel, decideFates, type ForestModel, type Kept } from "./forest-model.ts";
 import { messageOf } from "./message-of.ts";
 import type { PageData } from "./page-data.ts";
 import { TextBook } from "./token-texts.ts";
@@ -42,36 +43,51 @@ export function usePlace(place: Place): { readonly state: PlaceState | null; rea
   const [failed, setFailed] = useState<{ readonly key: string; readonly error: Error } | null>(null);
   const latest = useRef<Loaded | null>(null);
   latest.current = loaded?.key === key ? loaded : null;
-  const asking = useRef<string | null>(null);
+  const asking = useRef<{ readonly key: string; again: boolean } | null>(null);
 
-  const load = async (asked: boolean): Promise<void> => {
-    // One question at a time; what changes meanwhile is asked for by the next event.
-    if (asking.current === key) return;
-    asking.current = key;
-    try {
-      const known = latest.current;
+  /** Reads the calls that are new, a piece at a time, each shown as it comes. */
+  const readCalls = async (): Promise<Loaded> => {
+    let known = latest.current;
+    let told = known === null;
+    for (;;) {
       const view = await data.rollout(place, known?.until ?? 0);
-      const same =
-        known !== null && known.line.attempt === view.line.attempt && known.line.state === view.line.state;
-      const whole = same || known === null ? view : await data.rollout(place, 0);
-      const model =
-        same && known !== null
-          ? whole.calls.order.length === 0
-            ? known.model
-            : buildModel(growColumns(known.model.columns, whole.calls))
-          : buildModel(whole.calls);
-      const keptBefore = same && !asked ? known.kept : null;
-      const shown: Loaded = { key, line: whole.line, model, until: whole.until, kept: keptBefore };
-      setLoaded(shown);
+      if (known !== null && !isSame(known.line, view.line)) {
+        // Sealed meanwhile, or another attempt: read anew, and shown once it is whole, so that nothing jumps.
+        known = null;
+        continue;
+      }
+      known = {
+        key,
+        line: view.line,
+        model: grownModel(known, view),
+        until: view.until,
+        kept: known?.kept ?? null,
+      };
+      if (told || !view.more) setLoaded(known);
+      if (!view.more) return known;
+      told ||= latest.current === null;
+    }
+  };
+  const load = async (asked: boolean): Promise<void> => {
+    if (asking.current?.key === key) {
+      asking.current.again = true;
+      return;
+    }
+    asking.current = { key, again: false };
+    try {
+      const before = latest.current;
+      const now = await readCalls();
       setFailed(null);
-      if (keptBefore === null || whole.line.state === "sealed") {
-        const kept = await data.kept(place, asked || (keptBefore !== null && keptBefore.kind === "rows"));
-        setLoaded((now) => (now?.key === key ? { ...now, kept } : now));
+      if (now.kept === null || asked || worthOf(before) !== worthOf(now)) {
+        const kept = await data.kept(place, asked || now.kept?.kind === "rows");
+        setLoaded((shown) => (shown?.key === key ? { ...shown, kept } : shown));
       }
     } catch (error) {
       setFailed({ key, error: error instanceof Error ? error : new Error(messageOf(error)) });
     } finally {
-      if (asking.current === key) asking.current = null;
+      const again = asking.current?.key === key && asking.current.again;
+      asking.current = null;
+      if (again) void load(false);
     }
   };
   useEffect(() => {
@@ -101,4 +117,20 @@ export function usePlace(place: Place): { readonly state: PlaceState | null; rea
           askRows: () => void load(true),
         };
   return { state, error: failed?.key === key ? failed.error : null };
+}
+
+function isSame(one: RolloutLine, other: RolloutLine): boolean {
+  return one.attempt === other.attempt && one.state === other.state;
+}
+
+function grownModel(known: Loaded | null, view: RolloutView): ForestModel {
+  if (known === null) return buildModel(view.calls);
+  return view.calls.order.length === 0
+    ? known.model
+    : buildModel(growColumns(known.model.columns, view.calls));
+}
+
+/** What the rows take from outside their calls. */
+function worthOf(loaded: Loaded | null): string {
+  return `${loaded?.line.reward} ${loaded?.line.measured?.advantage}`;
 }

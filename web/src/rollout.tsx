@@ -66,7 +66,14 @@ export function RolloutView({ state, params, head }: RolloutProps): JSX.Element 
     <div class={chosen !== null && !narrow ? "rollout with-aside" : "rollout"}>
       <div class="rollout-main">
         {head}
-        <ForestBar shown={shown} model={model} filter={filter} find={find} search={search} />
+        <ForestBar
+          of={state.line.admitted}
+          shown={shown}
+          model={model}
+          filter={filter}
+          find={find}
+          search={search}
+        />
         {shown.calls.length === 0 ? (
           <p class="notice dim">{model.size === 0 ? "No calls yet." : "No call matches."}</p>
         ) : (
@@ -176,6 +183,8 @@ function nearestInLane({ lanes }: Shown, line: number, step: -1 | 1): number {
 }
 
 interface BarProps {
+  /** Calls that the rollout has; the page may still be reading them. */
+  readonly of: number;
   readonly shown: Shown;
   readonly model: ForestModel;
   readonly filter: Filter;
@@ -183,7 +192,7 @@ interface BarProps {
   readonly search: { current: HTMLInputElement | null };
 }
 
-function ForestBar({ shown, model, filter, find, search }: BarProps): JSX.Element {
+function ForestBar({ of, shown, model, filter, find, search }: BarProps): JSX.Element {
   return (
     <div class="bar" role="group" aria-label="Filter calls">
       <div class="filters">
@@ -212,6 +221,7 @@ function ForestBar({ shown, model, filter, find, search }: BarProps): JSX.Elemen
         {shown.calls.length === model.size
           ? count(model.size)
           : `${count(shown.calls.length)} of ${count(model.size)}`}
+        {model.size < of && `, reading ${count(of)}`}
       </span>
     </div>
   );

@@ -60,10 +60,17 @@ export class TextBook {
 /** Draws anew when texts arrive that the ids are waiting for. */
 export function useTexts(book: TextBook, ids: readonly number[]): void {
   const [, tell] = useState(0);
+  const missing = ids.some((id) => book.text(id) === null);
   useEffect(() => {
-    if (ids.every((id) => book.text(id) !== null)) return undefined;
+    if (!missing) return undefined;
+    const again = (): void => tell((times) => times + 1);
+    // They may have come between the drawing and now.
+    if (ids.every((id) => book.text(id) !== null)) {
+      again();
+      return undefined;
+    }
     const stop = book.onTold((told) => {
-      if (ids.some((id) => told.has(id))) tell((times) => times + 1);
+      if (ids.some((id) => told.has(id))) again();
     });
     book.want(ids);
     return stop;

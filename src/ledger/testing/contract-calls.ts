@@ -203,6 +203,9 @@ export function describeCalls(subject: Subject): void {
       expect(await since(3)).toEqual(["c2", "c1"]);
       expect(await since(4)).toEqual(["c1"]);
       expect(await since(5)).toEqual([]);
+      const first = await ledger.summaries(key(), 0, 2);
+      expect(first.map((call) => call.callId)).toEqual(["c3", "c2"]);
+      expect((await ledger.summaries(key(), 4, 2)).map((call) => call.callId)).toEqual(["c1"]);
     });
 
     test("a sequence is joined from the ancestors", async () => {

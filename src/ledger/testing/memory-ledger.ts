@@ -181,10 +181,11 @@ export class MemoryLedger implements Ledger {
       .map(tell);
   }
 
-  async summaries(key: AttemptKey, sinceOrder: number): Promise<readonly CallSummary[]> {
+  async summaries(key: AttemptKey, sinceOrder: number, most?: number): Promise<readonly CallSummary[]> {
     return (await this.calls(key))
       .filter((call) => lastOrder(call) > sinceOrder)
       .toSorted((one, other) => lastOrder(one) - lastOrder(other))
+      .slice(0, most)
       .map((call) => {
         const { carriedTokenIds: _c, generatedTokenIds: _g, generatedLogprobs: _l, ...rest } = call;
         const { messages: _m, answer: _a, digest: _d, ...summary } = rest;

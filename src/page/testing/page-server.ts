@@ -69,7 +69,7 @@ function addRoutes(
     weightVersion: () => now().weightVersion(),
     rollouts: () => now().rollouts(),
     rollout: (id) => now().rollout(id),
-    summaries: (rollout, since) => now().summaries(rollout, since),
+    summaries: (rollout, since, most) => now().summaries(rollout, since, most),
     calls: (rollout) => now().calls(rollout),
     call: (rollout, id) => now().call(rollout, id),
     group: (rollout) => now().group(rollout),
