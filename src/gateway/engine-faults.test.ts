@@ -89,7 +89,7 @@ describe("an engine that fails before the first byte", () => {
     });
   });
 
-  test("an engine that hangs leaves the admitted record to be seen, and the deadline ends the call with a 504", async () => {
+  test("an engine that hangs leaves the admitted record to be seen, and the deadline ends the call with a 504 (openhermit 280)", async () => {
     const under = await startUnderTest({ gateway: { callDeadlineMs: 400 } });
     const waiting = under.chat("r1", "@@fault:hang@@");
     const view = await eventually("the call is admitted", async () => {

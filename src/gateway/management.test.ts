@@ -461,7 +461,7 @@ describe("rows", () => {
     ]);
   });
 
-  test("a deadline that passes refuses the rollout when its group is read, and the group is complete", async () => {
+  test("a deadline that passes refuses the rollout when its group is read, and the group is complete (NeMo RL 3238)", async () => {
     const under = await startUnderTest();
     await under.send("PUT", "/rollouts/never", {
       group_id: "g",
@@ -510,7 +510,7 @@ describe("rows", () => {
 });
 
 describe("deleting", () => {
-  test("leaves the rollout known as swept; a late answer changes nothing, and a new attempt works", async () => {
+  test("leaves the rollout known as swept; a late answer changes nothing, and a new attempt works (rllm 797)", async () => {
     const under = await startUnderTest();
     const [id] = await converse(under, "r1", 2);
     const late = under.chat("r1", "@@fault:slow=100@@", { max_tokens: 4 });
