@@ -8,6 +8,7 @@ import { choicesOf } from "./chat-choices.ts";
 import type { AnswerHead, AnswerWriter, Dialect, Json, StreamWriter } from "./dialect.ts";
 import { openAiErrors } from "./openai-errors.ts";
 import { choicesAsked, optionalFlag, optionalString, wrong } from "./request-fields.ts";
+import { joinSplitAnswers } from "./split-answers.ts";
 import { sseComment } from "./sse-write.ts";
 
 /** What the client asked to see of what capture adds anyway. */
@@ -25,7 +26,7 @@ export const chatDialect: Dialect = {
   errors: openAiErrors,
   neededAnswers: () => [],
   decode: (body) => {
-    const messages = readMessages(body["messages"]);
+    const { messages, notes } = joinSplitAnswers(readMessages(body["messages"]));
     return {
       body: messages === body["messages"] ? body : { ...body, messages },
       kind: "chat",
@@ -33,7 +34,7 @@ export const chatDialect: Dialect = {
       stream: optionalFlag(body, "stream"),
       choices: choicesAsked(body),
       model: optionalString(body, "model"),
-      notes: [],
+      notes,
       writer: chatWriter({ wantsLogprobs: body["logprobs"] === true, wantsUsage: asksForUsage(body) }),
     };
   },

@@ -337,3 +337,42 @@ describe("reading a Chat Completions request", () => {
     });
   });
 });
+
+describe("a Chat Completions history whose answers came back in pieces", () => {
+  const user = { role: "user", content: "u" };
+  const call = { id: "c", type: "function", function: { name: "f", arguments: "{}" } };
+
+  it("has each answer in one message again, and says so", () => {
+    const messages = [
+      user,
+      { role: "assistant", content: null, reasoning: "r" },
+      { role: "assistant", content: [{ type: "text", text: "t", tool_calls: [call] }] },
+      { role: "assistant", content: null, tool_calls: [call] },
+      { role: "tool", tool_call_id: "c", content: "o" },
+    ];
+    const { messages: joined, notes } = chatDialect.decode({ messages }, NONE);
+    expect(joined).toEqual([
+      user,
+      {
+        role: "assistant",
+        content: [{ type: "text", text: "t", tool_calls: [call] }],
+        reasoning: "r",
+        tool_calls: [call],
+      },
+      messages[4],
+    ]);
+    expect(notes).toEqual(["joined: messages[1] to messages[3], the pieces of one answer"]);
+  });
+
+  it("is left alone where two answers stand side by side", () => {
+    const messages = [
+      user,
+      { role: "assistant", content: "half an answer" },
+      { role: "assistant", content: null, tool_calls: [call] },
+      { role: "assistant", content: "", reasoning: "of a dead attempt" },
+      { role: "assistant", content: "t" },
+    ];
+    const body = { messages };
+    expect(chatDialect.decode(body, NONE).body).toBe(body);
+  });
+});

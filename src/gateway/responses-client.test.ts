@@ -1,13 +1,13 @@
 import OpenAI, { APIError } from "openai";
 import { describe, expect, test } from "vitest";
 import { startUnderTest, type UnderTest } from "./testing/gateway-under-test.ts";
-import { startTwoTools, straightFromEngine, type ReadAnswer } from "./testing/two-tool-answer.ts";
+import { MAX_TOKENS, startTwoTools, straightFromEngine, type ReadAnswer } from "./testing/two-tool-answer.ts";
 
 function client(under: UnderTest, rollout = "r1"): OpenAI {
   return new OpenAI({ apiKey: "EMPTY", maxRetries: 0, baseURL: `${under.url}/r/${rollout}/v1` });
 }
 
-const ASK = { model: "asked", input: "go", max_output_tokens: 200 } as const;
+const ASK = { model: "asked", input: "go", max_output_tokens: MAX_TOKENS } as const;
 
 /** What a user of the client reads. */
 function read(response: OpenAI.Responses.Response): ReadAnswer {
@@ -24,6 +24,15 @@ function read(response: OpenAI.Responses.Response): ReadAnswer {
     ),
     tokens: { input: response.usage?.input_tokens ?? 0, output: response.usage?.output_tokens ?? 0 },
   };
+}
+
+/** The calls that the answer made, each answered. */
+function resultsOf({ output }: OpenAI.Responses.Response): OpenAI.Responses.ResponseInputItem[] {
+  return output.flatMap((item) =>
+    item.type === "function_call"
+      ? [{ type: "function_call_output" as const, call_id: item.call_id, output: "ok" }]
+      : [],
+  );
 }
 
 describe("the official client of the Responses API", () => {
@@ -44,9 +53,7 @@ describe("the official client of the Responses API", () => {
     const under = await startTwoTools({ gateway: { way: "token-in" } });
     const openai = client(under);
     const first = await openai.responses.create(ASK);
-    const results = ["call-a", "call-b"].map(
-      (id) => ({ type: "function_call_output", call_id: id, output: "ok" }) as const,
-    );
+    const results = resultsOf(first);
     const input = [{ role: "user", content: "go" } as const, ...first.output, ...results];
     const second = await openai.responses.create({ ...ASK, input: input as OpenAI.Responses.ResponseInput });
     expect(second.output_text).toBe("all done");
@@ -58,9 +65,7 @@ describe("the official client of the Responses API", () => {
     const under = await startTwoTools({ gateway: { way: "token-in" } });
     const openai = client(under);
     const first = await openai.responses.create({ ...ASK, instructions: "be brief", store: false });
-    const results = ["call-a", "call-b"].map(
-      (id) => ({ type: "function_call_output", call_id: id, output: "ok" }) as const,
-    );
+    const results = resultsOf(first);
     const second = await openai.responses.create({
       ...ASK,
       instructions: "be brief",

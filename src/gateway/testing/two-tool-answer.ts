@@ -23,22 +23,32 @@ export const SCRIPTED: ScriptedAnswer = {
 
 const PLAIN: ScriptedAnswer = { content: "all done" };
 
+/** Every call of these tests asks for so many tokens at most, which the engine's self-check does not. */
+export const MAX_TOKENS = 200;
+
 /** The first answer calls two tools; once it sees results, the model says that it is done. */
-export const TWO_TOOLS: StandInOptions = {
-  template: "chatml",
-  script: (request, count) => {
-    const messages = request.body?.["messages"];
-    // Asked with ids it sees no messages: then the first answer is the one with the tools.
-    const isDone = messages === undefined ? count > 1 : JSON.stringify(messages).includes('"role":"tool"');
-    return { kind: "answer", answer: isDone ? PLAIN : SCRIPTED };
-  },
-};
+function twoTools(): StandInOptions {
+  let generated = 0;
+  return {
+    template: "chatml",
+    script: ({ path, body }) => {
+      if (path !== "/inference/v1/generate") {
+        const isDone = JSON.stringify(body).includes('"role":"tool"');
+        return { kind: "answer", answer: isDone ? PLAIN : SCRIPTED };
+      }
+      // Asked with ids it sees no messages: then the first answer is the one with the tools.
+      if (!JSON.stringify(body).includes(`"max_tokens":${MAX_TOKENS}`)) return [];
+      generated += 1;
+      return { kind: "answer", answer: generated === 1 ? SCRIPTED : PLAIN };
+    },
+  };
+}
 
 export function startTwoTools(options: UnderTestOptions = {}): Promise<UnderTest> {
   return startUnderTest({
     gateway: { way: "text" },
     ...options,
-    standIn: { ...TWO_TOOLS, ...options.standIn },
+    standIn: { ...twoTools(), ...options.standIn },
   });
 }
 
@@ -48,7 +58,7 @@ export async function straightFromEngine(under: UnderTest): Promise<ReadAnswer> 
   const completion = await direct.chat.completions.create({
     model: "m",
     messages: [{ role: "user", content: "go" }],
-    max_tokens: 200,
+    max_tokens: MAX_TOKENS,
   });
   const message = completion.choices[0]?.message as OpenAI.Chat.ChatCompletionMessage & {
     reasoning?: string;
