@@ -12,6 +12,7 @@ interface ServeOptions {
   readonly engine: string;
   readonly engineKey?: string;
   readonly engineKind?: EngineKind;
+  readonly tokenizer?: string;
   readonly way: Way;
   readonly model?: string;
   readonly modelName?: Readonly<Record<string, string>>;
@@ -24,6 +25,7 @@ interface ServeOptions {
   readonly allowUncaptured?: boolean;
   readonly tokensOnly?: boolean;
   readonly callDeadline: number;
+  readonly drain: number;
   readonly bodyLimit: number;
   readonly logprobsMode?: "raw" | "processed";
 }
@@ -32,12 +34,21 @@ export function serveCommand(): Command {
   return new Command("serve")
     .description("run the gateway between agents and an engine")
     .addOption(
-      new Option("--engine <url>", "the inference engine").env("COPPICE_ENGINE").makeOptionMandatory(),
+      new Option("--engine <url>", "the inference engine")
+        .env("COPPICE_ENGINE")
+        .argParser(httpUrl)
+        .makeOptionMandatory(),
     )
     .addOption(
       new Option("--engine-key <key>", "sent to the engine as a bearer token").env("COPPICE_ENGINE_KEY"),
     )
     .addOption(engineKindOption())
+    .addOption(
+      new Option(
+        "--tokenizer <folder>",
+        "the model's tokenizer and chat template, to render with where the engine cannot",
+      ).env("COPPICE_TOKENIZER"),
+    )
     .addOption(
       new Option("--way <way>", "how the engine is asked: with messages, from token ids, or whichever it can")
         .env("COPPICE_WAY")
@@ -93,6 +104,11 @@ export function serveCommand(): Command {
         .argParser(integer(1, 1e6)),
     )
     .addOption(
+      new Option("--drain <seconds>", "how long stopping waits for calls in flight")
+        .default(30)
+        .argParser(integer(0, 1e6)),
+    )
+    .addOption(
       new Option("--body-limit <mib>", "largest request body, in MiB")
         .default(64)
         .argParser(integer(1, 4096)),
@@ -116,6 +132,7 @@ async function serve(options: ServeOptions): Promise<void> {
     url: options.engine,
     ...(options.engineKind === undefined ? {} : { kind: options.engineKind }),
     ...(options.logprobsMode === undefined ? {} : { logprobsMode: options.logprobsMode }),
+    ...(options.tokenizer === undefined ? {} : { tokenizer: options.tokenizer }),
     ...(options.engineKey === undefined ? {} : { apiKey: options.engineKey }),
   });
   const ledger = await openSqliteLedger(options.ledger);
@@ -130,6 +147,7 @@ async function serve(options: ServeOptions): Promise<void> {
       requireRollout: options.allowUncaptured !== true,
       limits: { bodyBytes: options.bodyLimit * 1024 * 1024 },
       callDeadlineMs: options.callDeadline * 1000,
+      drainMs: options.drain * 1000,
       log,
       extend: (routes) => registerPage(routes, { ledger, engine, log }),
       capture: { tokensOnly: options.tokensOnly === true },
@@ -155,6 +173,13 @@ function stopSignal(): Promise<void> {
   return new Promise((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve());
   });
+}
+
+function httpUrl(text: string): string {
+  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
+    throw new InvalidArgumentError("It must be a URL such as http://127.0.0.1:8000.");
+  }
+  return text;
 }
 
 function integer(min: number, max: number): (text: string) => number {

@@ -6,6 +6,7 @@ import { askJson } from "./ask-json.ts";
 import { EngineHttp, type EngineHttpOptions } from "./engine-http.ts";
 import type { Engine } from "./engine.ts";
 import { llamaEngine } from "./llama.ts";
+import { loadRendering } from "./local-rendering.ts";
 import { sglangEngine } from "./sglang.ts";
 import { vllmEngine } from "./vllm.ts";
 
@@ -23,6 +24,8 @@ export interface ConnectOptions extends EngineHttpOptions {
   readonly kind?: EngineKind;
   /** How the server was started, where it does not tell by itself. */
   readonly logprobsMode?: "raw" | "processed";
+  /** A folder with the model's tokenizer and chat template, to render with where the engine cannot. */
+  readonly tokenizer?: string;
 }
 
 const FIND_WITHIN_MS = 5_000;
@@ -51,10 +54,18 @@ export async function findEngine(options: EngineHttpOptions): Promise<FoundEngin
   }
 }
 
-/** The adapter of the engine at the URL; one that cannot be reached now is taken for vLLM. */
+/**
+ * The adapter of the engine at the URL; one that cannot be reached now is taken for vLLM. Throws `invalid_request` for a
+ * tokenizer that cannot be read, or that the engine has no use for.
+ */
 export async function connectEngine(options: ConnectOptions): Promise<Engine> {
   const kind = options.kind ?? (await findEngine(options))?.kind ?? "vllm";
   const mode = options.logprobsMode === undefined ? {} : { logprobsMode: options.logprobsMode };
+  if (options.tokenizer !== undefined && (kind === "llama.cpp" || kind === "sglang")) {
+    throw new CoppiceError("invalid_request", `a tokenizer is given, but ${kind} renders chats by itself`, {
+      param: "tokenizer",
+    });
+  }
   switch (kind) {
     case "llama.cpp":
       return llamaEngine(options);
@@ -62,8 +73,11 @@ export async function connectEngine(options: ConnectOptions): Promise<Engine> {
       return sglangEngine({ ...options, ...mode });
     case "vllm":
     case "stand-in":
-    case "openai":
-      return vllmEngine({ ...options, kind, ...mode });
+    case "openai": {
+      const { tokenizer } = options;
+      const rendering = tokenizer === undefined ? {} : { rendering: await loadRendering(tokenizer) };
+      return vllmEngine({ ...options, kind, ...mode, ...rendering });
+    }
   }
 }
 

@@ -6,6 +6,8 @@ import { parseEngineJson } from "../dialect/engine-json.ts";
 import { isRecord } from "../lineage/message.ts";
 import { errorInside, EngineHttp, type EngineAnswer, type EngineHttpOptions } from "./engine-http.ts";
 import type { Engine, EngineModel, EngineReply, EngineRequest } from "./engine.ts";
+import { CompletionsTokenIn } from "./completions-token-in.ts";
+import type { LocalRendering } from "./local-rendering.ts";
 import type { TokenIn } from "./token-in.ts";
 import { logprobOf } from "./told-tokens.ts";
 import { chatOfText } from "./text-completion.ts";
@@ -27,6 +29,8 @@ export interface VllmOptions extends EngineHttpOptions {
    * with `json` and no chunks.
    */
   readonly askWhole?: boolean;
+  /** Chats are rendered here and asked for as text completions from ids: for servers that cannot render. */
+  readonly rendering?: LocalRendering;
 }
 
 /** Limit for the short questions that have no signal of their own, in milliseconds. */
@@ -55,7 +59,8 @@ class VllmEngine implements Engine {
     this.#http = new EngineHttp(options);
     this.#model = options.model ?? null;
     this.#askWhole = options.askWhole ?? false;
-    if (this.kind === "vllm" || this.kind === "stand-in") {
+    if (options.rendering !== undefined) this.tokenIn = new CompletionsTokenIn(this, options.rendering);
+    else if (this.kind === "vllm" || this.kind === "stand-in") {
       this.tokenIn = new VllmTokenIn(this.#http, this.#model);
     }
   }
