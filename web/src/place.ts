@@ -1,7 +1,7 @@
 // What every view of one rollout works with: its calls, what became of them, and the texts of its tokens.
 import { createContext } from "preact";
 import { useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { KeptView, RolloutLine, RolloutView } from "../../src/page/view.ts";
+import type { KeptView, RolloutLine } from "../../src/page/view.ts";
 import { growColumns } from "../../src/page/grow-columns.ts";
 import { buildModel, decideFates, type ForestModel, type Kept } from "./forest-model.ts";
 import { messageOf } from "./message-of.ts";
@@ -45,27 +45,28 @@ export function usePlace(place: Place): { readonly state: PlaceState | null; rea
   latest.current = loaded?.key === key ? loaded : null;
   const asking = useRef<{ readonly key: string; again: boolean } | null>(null);
 
-  /** Reads the calls that are new, a piece at a time, each shown as it comes. */
+  /** Reads the calls that are new, a piece at a time; shown are the first and each doubling, and in the end all. */
   const readCalls = async (): Promise<Loaded> => {
     let known = latest.current;
-    let told = known === null;
+    let columns = known?.model.columns ?? null;
+    let until = known?.until ?? 0;
+    let isAnew = false;
     for (;;) {
-      const view = await data.rollout(place, known?.until ?? 0);
+      const view = await data.rollout(place, until);
       if (known !== null && !isSame(known.line, view.line)) {
         // Sealed meanwhile, or another attempt: read anew, and shown once it is whole, so that nothing jumps.
-        known = null;
+        [known, columns, until, isAnew] = [null, null, 0, true];
         continue;
       }
-      known = {
-        key,
-        line: view.line,
-        model: grownModel(known, view),
-        until: view.until,
-        kept: known?.kept ?? null,
-      };
-      if (told || !view.more) setLoaded(known);
+      const fresh = view.calls.order.length > 0;
+      columns = columns === null ? view.calls : fresh ? growColumns(columns, view.calls) : columns;
+      until = view.until;
+      const due = isAnew ? !view.more : !view.more || columns.order.length >= 2 * (known?.model.size ?? 0);
+      if (!due) continue;
+      const model = known?.model.columns === columns ? known.model : buildModel(columns);
+      known = { key, line: view.line, model, until, kept: known?.kept ?? null };
+      setLoaded(known);
       if (!view.more) return known;
-      told ||= latest.current === null;
     }
   };
   const load = async (asked: boolean): Promise<void> => {
@@ -121,13 +122,6 @@ export function usePlace(place: Place): { readonly state: PlaceState | null; rea
 
 function isSame(one: RolloutLine, other: RolloutLine): boolean {
   return one.attempt === other.attempt && one.state === other.state;
-}
-
-function grownModel(known: Loaded | null, view: RolloutView): ForestModel {
-  if (known === null) return buildModel(view.calls);
-  return view.calls.order.length === 0
-    ? known.model
-    : buildModel(growColumns(known.model.columns, view.calls));
 }
 
 /** What the rows take from outside their calls. */
