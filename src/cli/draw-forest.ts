@@ -173,7 +173,7 @@ function notes(call: DrawnCall, { isRoot, fate, labels, walks, style, drawing }:
   if (fate === "unwalked") told.push([piece("not walked", "rejected")]);
   if (fate === "context") told.push([piece("context", "context")]);
   if (call.status !== "committed") {
-    const why = call.statusDetail === null ? "" : `: ${call.statusDetail}`;
+    const why = call.statusDetail === null ? "" : `: ${call.statusDetail.replaceAll(/\s+/g, " ")}`;
     told.push([piece(`${call.status}${why}`, fate === "lost" ? "fault" : "warning")]);
   }
   if (call.untrainable !== null) told.push([piece(`untrainable: ${call.untrainable}`, "warning")]);

@@ -68,7 +68,9 @@ async function run(argv: readonly string[]): Promise<number> {
 
 // A reader that has seen enough (`coppice rows ... | head`) is no error.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  process.exit(error.code === "EPIPE" ? 0 : 1);
+  if (error.code === "EPIPE") process.exit(0);
+  process.stderr.write(`coppice: can't write to standard output: ${messageOf(error)}\n`);
+  process.exit(1);
 });
 
 process.exitCode = await run(process.argv);

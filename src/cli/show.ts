@@ -48,7 +48,9 @@ async function listRollouts(ledger: Ledger, json: boolean): Promise<void> {
     const place = rollout.groupId === null ? "" : `  ${rollout.groupId}[${rollout.generationIndex ?? "?"}]`;
     const reward = rollout.outcome === null ? "" : `  reward ${rollout.outcome.reward ?? "not told"}`;
     const lost = counts.unknown > 0 ? `, ${counts.unknown} unknown` : "";
-    print(`${rollout.rolloutId}${place}  ${rollout.state}  ${counts.committed} calls${lost}${reward}`);
+    print(
+      `${rollout.rolloutId}${place}  ${rollout.state}  ${counts.admitted} ${counts.admitted === 1 ? "call" : "calls"}${lost}${reward}`,
+    );
   }
 }
 

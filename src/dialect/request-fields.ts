@@ -21,7 +21,19 @@ export function refused(field: string, why: string): CoppiceError {
   return new CoppiceError("invalid_request", `${field} is not served here: ${why}`, { param: field });
 }
 
-/** Throws `invalid_request` for anything but a JSON object in UTF-8. */
+/** Deeper than any request that means something, and far from what recursion over it can bear. */
+const MAX_DEPTH = 200;
+
+function isDeeperThan(value: unknown, depth: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (depth === 0) return true;
+  for (const inner of Array.isArray(value) ? value : Object.values(value)) {
+    if (typeof inner === "object" && isDeeperThan(inner, depth - 1)) return true;
+  }
+  return false;
+}
+
+/** Throws `invalid_request` for anything but a JSON object in UTF-8, nested no deeper than `MAX_DEPTH`. */
 export function parseJsonObject(bytes: Buffer): Record<string, unknown> {
   let value: unknown;
   try {
@@ -29,6 +41,9 @@ export function parseJsonObject(bytes: Buffer): Record<string, unknown> {
   } catch (error) {
     const why = bytes.length === 0 ? "it is empty" : messageOf(error);
     throw new CoppiceError("invalid_request", `the body is no JSON: ${why}`, { cause: error });
+  }
+  if (isDeeperThan(value, MAX_DEPTH)) {
+    throw new CoppiceError("invalid_request", `the body is nested deeper than ${MAX_DEPTH} levels`);
   }
   if (!isRecord(value)) {
     throw new CoppiceError("invalid_request", `the body is ${shown(value)}; it must be a JSON object`);

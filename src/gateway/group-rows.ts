@@ -1,5 +1,6 @@
 // Rows of what a ledger holds: one rollout, or all rollouts of a group with their advantages. Read by the management
 // API, by claims and by the CLI; it reads and writes nothing itself but through the ledger.
+import { CoppiceError } from "../errors.ts";
 import type { AttemptKey, Ledger, Rollout } from "../ledger/ledger.ts";
 import type { Call, RolloutId } from "../lineage/call.ts";
 import { finishGroup, openGroup, type GroupOptions } from "../rows/group.ts";
@@ -123,4 +124,37 @@ function ownerOf(rows: RolloutRows): string | undefined {
 
 function keyOf({ rolloutId, attempt }: Rollout): AttemptKey {
   return { rolloutId, attempt };
+}
+
+/**
+ * Refuses a rollout that its group has no place for: advantages that were handed out must not change any more.
+ * Throws `conflict`.
+ */
+export async function checkRoomInGroup(
+  ledger: Ledger,
+  rolloutId: RolloutId,
+  told: {
+    readonly groupId: string | null;
+    readonly groupSize: number | null;
+    readonly generationIndex: number | null;
+  },
+): Promise<void> {
+  const { groupId, generationIndex } = told;
+  if (groupId === null) return;
+  const members = await ledger.rollouts({ groupId });
+  const size = told.groupSize ?? members.find((one) => one.groupSize !== null)?.groupSize ?? null;
+  if (size === null) return;
+  if (generationIndex !== null && generationIndex >= size) {
+    throw new CoppiceError(
+      "conflict",
+      `generation_index is ${generationIndex}; group ${groupId} has ${size} places, 0 to ${size - 1}`,
+      { param: "generation_index" },
+    );
+  }
+  const others = members.filter((one) => one.rolloutId !== rolloutId).length;
+  if (others >= size) {
+    throw new CoppiceError("conflict", `group ${groupId} is full: it has its ${size} rollouts`, {
+      param: "group_id",
+    });
+  }
 }

@@ -6,6 +6,7 @@ import type { Ledger } from "../ledger/ledger.ts";
 import type { EventHub } from "./events.ts";
 import type { GatewayMetrics } from "./gateway-metrics.ts";
 import { openApiDocument } from "./open-api.ts";
+import type { Recorder } from "./recorder.ts";
 import type { Routes } from "./routes.ts";
 
 /** Readiness asks engine and ledger, and an answer that takes longer is none. */
@@ -14,6 +15,7 @@ const READY_WITHIN_MS = 2000;
 export interface HealthRouteParts {
   readonly engine: Engine;
   readonly ledger: Ledger;
+  readonly recorder: Pick<Recorder, "admitFault">;
   readonly metrics: GatewayMetrics;
   readonly events: EventHub;
 }
@@ -63,13 +65,15 @@ export function addHealthRoutes(routes: Routes, parts: HealthRouteParts): void {
 
 async function sendReadiness(
   reply: FastifyReply,
-  { engine, ledger }: HealthRouteParts,
+  { engine, ledger, recorder }: HealthRouteParts,
 ): Promise<FastifyReply> {
   const signal = AbortSignal.timeout(READY_WITHIN_MS);
-  const [engineFault, ledgerFault] = await Promise.all([
+  const [engineFault, readFault] = await Promise.all([
     faultOf(engine.models(signal)),
     faultOf(ledger.weightVersion()),
   ]);
+  // A ledger that can be read may still be full: the last call knows.
+  const ledgerFault = readFault ?? recorder.admitFault;
   const ready = engineFault === null && ledgerFault === null;
   return reply.code(ready ? 200 : 503).send({
     status: ready ? "ready" : "not ready",

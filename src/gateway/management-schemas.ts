@@ -100,7 +100,7 @@ export interface ListQuery {
   readonly limit?: number | undefined;
 }
 
-export const listQuery: z.ZodType<ListQuery> = z.object({
+export const listQuery: z.ZodType<ListQuery> = z.strictObject({
   group_id: id.optional(),
   state: z.enum(["open", "sealed", "swept"]).optional(),
   limit: z.coerce.number().int().min(1).max(100_000).optional(),
@@ -114,7 +114,7 @@ export interface RowsQuery {
   readonly weights?: string | undefined;
 }
 
-export const rowsQuery: z.ZodType<RowsQuery> = z.object({
+export const rowsQuery: z.ZodType<RowsQuery> = z.strictObject({
   format: z.enum(FILE_FORMATS).optional(),
   shape: z.enum(SHAPE_NAMES).optional(),
   force_mixed: z.stringbool().optional(),

@@ -303,7 +303,6 @@ describe("the outcome", () => {
 
   test.each([
     [{ accepted: [] }, "nothing_accepted"],
-    [{ reward: 1 }, "no_outcome"],
     [{ failed: "the sandbox died" }, "failed_by_agent"],
   ])("%j seals all the same, and the answer tells the refusal", async (outcome, reason) => {
     const under = await startUnderTest();
@@ -313,6 +312,61 @@ describe("the outcome", () => {
     expect((await under.send("GET", "/metrics")).text).toContain(
       `coppice_refusals_total{reason="${reason}"} 1\n`,
     );
+  });
+
+  test.each([{}, { reward: 1 }, { infer: false, accepted: null }])(
+    "%j says nothing of what was kept: 422 no_outcome, and the rollout stays open to be told",
+    async (outcome) => {
+      const under = await startUnderTest();
+      const ids = await converse(under, "r1", 1);
+      const refused = await under.send("POST", "/rollouts/r1/outcome", outcome);
+      expect(refused.status).toBe(422);
+      expect(errorOf(refused)).toMatchObject({ code: "no_outcome" });
+      expect((await under.send("POST", "/rollouts/r1/outcome", { accepted: ids, reward: 1 })).status).toBe(
+        200,
+      );
+    },
+  );
+
+  test("a reward that comes alone, later, is added to what was told", async () => {
+    const under = await startUnderTest();
+    const ids = await converse(under, "r1", 1);
+    await under.send("POST", "/rollouts/r1/outcome", { accepted: ids });
+    const later = await under.send("POST", "/rollouts/r1/outcome", { reward: 0.5 });
+    expect(later).toMatchObject({ status: 200, json: { outcome: { reward: 0.5, accepted: ids } } });
+    expect((await under.send("POST", "/rollouts/r1/outcome", { reward: 0.6 })).status).toBe(409);
+  });
+
+  test("a group that has all its rollouts takes no more, and no index beyond its size", async () => {
+    const under = await startUnderTest();
+    for (const [index, rollout] of ["r0", "r1"].entries()) {
+      const accepted = await converse(under, rollout, 1);
+      const outcome = { accepted, reward: index, group_id: "g", group_size: 2, generation_index: index };
+      expect((await under.send("POST", `/rollouts/${rollout}/outcome`, outcome)).status).toBe(200);
+    }
+    const before = rowsIn(await under.send("GET", "/groups/g/rows"));
+    const accepted = await converse(under, "r2", 1);
+    for (const place of [{ generation_index: 2 }, {}]) {
+      const outcome = { accepted, reward: 1, group_id: "g", ...place };
+      expect((await under.send("POST", "/rollouts/r2/outcome", outcome)).status).toBe(409);
+    }
+    const opened = await under.send("PUT", "/rollouts/r3", {
+      group_id: "g",
+      group_size: 2,
+      generation_index: 5,
+    });
+    expect(opened.status).toBe(409);
+    expect(rowsIn(await under.send("GET", "/groups/g/rows"))).toEqual(before);
+  });
+
+  test("a body nested beyond reason is refused before the engine is asked, and the rollout can still be sealed", async () => {
+    const under = await startUnderTest();
+    const deep = `{"model":"p","messages":[{"role":"user","content":"x","z":${"[".repeat(9000)}${"]".repeat(9000)}}]}`;
+    const refused = await under.send("POST", "/r/r1/v1/chat/completions", deep);
+    expect(refused.status).toBe(400);
+    expect(refused.text).toContain("nested deeper than 200 levels");
+    const ids = await converse(under, "r1", 1);
+    expect((await under.send("POST", "/rollouts/r1/outcome", { accepted: ids, reward: 1 })).status).toBe(200);
   });
 
   test("infer finds the one leaf, and refuses where there are two", async () => {

@@ -52,5 +52,26 @@ function check<T>(schema: z.ZodType<T>, value: unknown): T {
 }
 
 function expected(issue: z.core.$ZodIssue): string {
-  return issue.message.replace(/^Invalid input: expected /, "it must be a ");
+  switch (issue.code) {
+    case "invalid_type":
+      return `it must be ${EXPECTED[issue.expected] ?? issue.expected}`;
+    case "invalid_union":
+      return "it must be a response id, a call id or a response item";
+    case "too_small":
+      return `it must be at least ${issue.minimum}`;
+    case "too_big":
+      return `it must be at most ${issue.maximum}`;
+    default:
+      return issue.message;
+  }
 }
+
+const EXPECTED: Readonly<Record<string, string>> = {
+  array: "a list",
+  boolean: "true or false",
+  int: "a whole number",
+  number: "a finite number",
+  object: "an object",
+  record: "an object",
+  string: "a string",
+};

@@ -103,9 +103,15 @@ export interface RecorderParts {
 export class Recorder {
   readonly #parts: RecorderParts;
   readonly #live = new LiveCalls();
+  #admitFault: string | null = null;
 
   constructor(parts: RecorderParts) {
     this.#parts = parts;
+  }
+
+  /** Why the last call could not be admitted; null once one could. */
+  get admitFault(): string | null {
+    return this.#admitFault;
   }
 
   callsInFlight(rolloutId: RolloutId): number {
@@ -138,11 +144,13 @@ export class Recorder {
       class: request.class,
     }));
     const admitted = await this.#parts.ledger.admit(admissions).catch((error: unknown) => {
+      this.#admitFault = messageOf(error);
       throw new CoppiceError("ledger_error", `the call could not be admitted: ${messageOf(error)}`, {
         cause: error,
         status: 503,
       });
     });
+    this.#admitFault = null;
     const first = admitted[0] as Admitted;
     const call: AdmittedCall = {
       request,
@@ -284,7 +292,9 @@ export class Recorder {
   }
 }
 
+/** The mark holds nothing of the request: what could not be recorded once must not stand in its way again. */
 const NOTHING_GENERATED = {
+  messages: null,
   generatedTokenIds: new Uint32Array(),
   generatedLogprobs: new Float32Array(),
   answer: null,

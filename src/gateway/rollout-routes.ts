@@ -6,6 +6,7 @@ import { callId, rolloutId, type CallSummary, type RolloutId } from "../lineage/
 import { checkPinned } from "./chat-body.ts";
 import { changingLine, type ChangingLine } from "./changing-line.ts";
 import type { EventHub } from "./events.ts";
+import { checkRoomInGroup } from "./group-rows.ts";
 import type { KeptAnswers } from "./kept-answers.ts";
 import type { Keyring } from "./keys.ts";
 import { answers, listQuery, openBody, outcomeBody, weightsBody } from "./management-schemas.ts";
@@ -156,6 +157,11 @@ async function open(
   checkSameId(id, body.rollout_id);
   if (body.sampling !== null && body.sampling !== undefined) checkPinned(body.sampling);
   const openedAt = Date.now();
+  await checkRoomInGroup(parts.ledger, id, {
+    groupId: body.group_id ?? null,
+    groupSize: body.group_size ?? null,
+    generationIndex: body.generation_index ?? null,
+  });
   const rollout = await parts.ledger.open({
     rolloutId: id,
     attempt: body.attempt ?? null,

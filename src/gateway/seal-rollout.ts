@@ -9,7 +9,7 @@ import { isReferenceFault, type Outcome, type Reference, type Refusal } from "..
 import { select } from "../selection/select.ts";
 import type { EventHub } from "./events.ts";
 import type { GatewayMetrics } from "./gateway-metrics.ts";
-import { buildRollout } from "./group-rows.ts";
+import { buildRollout, checkRoomInGroup, isOverdue } from "./group-rows.ts";
 import type { OutcomeBody } from "./management-schemas.ts";
 import type { Recorder } from "./recorder.ts";
 import type { UnrecordedMarks } from "./unrecorded-marks.ts";
@@ -41,14 +41,20 @@ export async function sealRollout(
   const rollout = await ledger.rollout({ rolloutId: id, attempt: null });
   if (rollout === null)
     throw new CoppiceError("not_found", `there is no rollout ${id}`, { param: "rollout_id" });
-  const outcome = outcomeOf(id, body);
+  const outcome = outcomeOf(id, body, rollout.outcome);
   if (rollout.state === "open") {
     // Sealing turns what is in flight into something harmless: a missing answer must have its mark by then.
     await recorder.settleGone(id);
     await marks.flush(id);
+    if (!isOverdue(rollout, Date.now())) checkSaysSomething(outcome);
     checkReferences(await ledger.calls(rollout), outcome);
     if (body.group_size !== null && body.group_size !== undefined) await addGroupSize(rollout, body, ledger);
   }
+  await checkRoomInGroup(ledger, id, {
+    groupId: outcome.groupId ?? rollout.groupId,
+    groupSize: body.group_size ?? rollout.groupSize,
+    generationIndex: outcome.generationIndex ?? rollout.generationIndex,
+  });
   const sealed = await ledger.seal(outcome, Date.now());
   const built = buildRollout(sealed, await ledger.calls(sealed));
   const refusal = built.kind === "failure" ? built.failure : null;
@@ -67,17 +73,39 @@ function announce(rollout: Rollout, refusal: Refusal | null, { metrics, events }
   }));
 }
 
-function outcomeOf(id: RolloutId, body: OutcomeBody): Outcome {
-  return {
+/** What is left out of a second telling was told before: a reward, say, that is added later. */
+function outcomeOf(id: RolloutId, body: OutcomeBody, before: Outcome | null): Outcome {
+  const told = {
     rolloutId: id,
     groupId: body.group_id ?? null,
     generationIndex: body.generation_index ?? null,
     reward: body.reward ?? null,
+  };
+  if (before !== null && !saysWhatWasKept(body)) return { ...before, ...told };
+  return {
+    ...told,
     accepted: body.accepted?.map(referenceOf) ?? null,
     final: body.final === null || body.final === undefined ? null : referenceOf(body.final),
     failed: body.failed ?? null,
     infer: body.infer ?? false,
   };
+}
+
+function saysWhatWasKept({ accepted, final, failed, infer }: OutcomeBody): boolean {
+  return [accepted, final, failed, infer].some(
+    (field) => field !== undefined && field !== null && field !== false,
+  );
+}
+
+/** An outcome that says nothing would seal the rollout for ever without rows: rather a slip than a wish. */
+function checkSaysSomething(outcome: Outcome): void {
+  const { accepted, final, failed, infer } = outcome;
+  if (accepted !== null || final !== null || failed !== null || infer) return;
+  throw new CoppiceError(
+    "unprocessable",
+    "no_outcome: the outcome says nothing of what was kept; give accepted, final, failed or infer: true",
+    { param: "accepted", detail: { reason: "no_outcome", index: null } },
+  );
 }
 
 function referenceOf(given: string | Record<string, unknown>): Reference {

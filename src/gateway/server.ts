@@ -115,7 +115,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   });
   addRolloutRoutes(routes, { ledger, recorder, marks, indexes, kept, weights, metrics, events, keyring });
   addRowRoutes(routes, { ledger, recorder, marks, metrics, events });
-  addHealthRoutes(routes, { engine, ledger, metrics, events });
+  addHealthRoutes(routes, { engine, ledger, recorder, metrics, events });
   options.extend?.(routes);
   routes.refuseOtherMethods();
 
@@ -125,6 +125,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     inFlight.close();
     const closed = app.close();
     events.close();
+    if (lines.size > 0)
+      log("draining", { calls: lines.size, at_most_ms: options.drainMs ?? DEFAULT_DRAIN_MS });
     await lines.drained(options.drainMs ?? DEFAULT_DRAIN_MS);
     lines.endAll();
     await lines.drained(END_WITHIN_MS);
@@ -156,6 +158,9 @@ function newServer(given: {
 }): FastifyInstance {
   const app = fastify({
     logger: false,
+    frameworkErrors: (error, request, reply) => {
+      void sendError(error, request as FastifyRequest, reply as FastifyReply, given.log);
+    },
     bodyLimit: given.bodyBytes,
     // For receiving a request; the answer has the call's own deadline.
     requestTimeout: given.requestTimeoutMs,

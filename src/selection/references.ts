@@ -25,13 +25,14 @@ export class ReferenceIndex {
 
   /**
    * @param where how the caller named the place, e.g. `accepted[2]` or `final`
-   * @param before gives the references before this one in the list; asked for content matching alone
+   * @param before gives the references before this one, for content matching alone; null where nobody told any, so
+   * that the content must be unique by itself
    * @param taken calls that earlier references of the list name
    */
   resolve(
     reference: Reference,
     where: string,
-    before: () => readonly Reference[],
+    before: (() => readonly Reference[]) | null,
     taken: ReadonlySet<CallId>,
   ): Resolved {
     const id = typeof reference === "string" ? reference : reference.item["id"];
@@ -60,7 +61,7 @@ export class ReferenceIndex {
   #resolveItem(
     item: Message,
     where: string,
-    before: () => readonly Reference[],
+    before: (() => readonly Reference[]) | null,
     taken: ReadonlySet<CallId>,
   ): Resolved {
     const message = itemAsMessage(item);
@@ -72,11 +73,8 @@ export class ReferenceIndex {
         : "can't be matched by content: answers were not kept";
       return refused("unknown_reference", `${where} ${why}`);
     }
-    const history = before().flatMap((reference) => this.#meaningOfReference(reference));
-    const following = same.filter((call) => this.#answersBefore(call, history) !== null);
-    // A call that has seen all the items before it outranks those whose context was rewritten.
-    const whole = following.filter((call) => this.#answersBefore(call, history) === history.length);
-    const fitting = whole.length > 0 ? whole : following;
+    const history = before?.().flatMap((reference) => this.#meaningOfReference(reference)) ?? null;
+    const fitting = history === null ? same : this.#fittingAfter(history, same);
     if (fitting.length === 0) {
       return refused(
         "unknown_reference",
@@ -111,6 +109,13 @@ export class ReferenceIndex {
     if (typeof reference !== "string") return [meaningOf(itemAsMessage(reference.item))];
     const answer = this.#byId.get(reference)?.[0]?.answer;
     return answer === undefined || answer === null ? [] : [meaningOf(answer)];
+  }
+
+  /** A call that has seen all the items before it outranks those whose context was rewritten. */
+  #fittingAfter(history: readonly string[], calls: readonly Call[]): readonly Call[] {
+    const following = calls.filter((call) => this.#answersBefore(call, history) !== null);
+    const whole = following.filter((call) => this.#answersBefore(call, history) === history.length);
+    return whole.length > 0 ? whole : following;
   }
 
   /**

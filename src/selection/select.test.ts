@@ -190,6 +190,20 @@ describe("matching by content", () => {
     expect(chains(twins, { accepted: [item] })).toEqual(["c2"]);
   });
 
+  test("a final response alone is matched by its content, wherever it stands, if that is unique", () => {
+    const talk = [
+      call("c1", [1], [2], { messages: [user("a")], answer: assistant("yes") }),
+      call("c2", [1, 2, 3], [4], {
+        messages: [user("a"), assistant("yes"), user("b")],
+        answer: assistant("no"),
+      }),
+    ];
+    expect(chains(talk, { final: { item: assistant("no") } })).toEqual(["c1 c2"]);
+    expect(chains(conversation, { final: { item: assistant("yes") } })).toMatch(
+      /^ambiguous_reference: final/,
+    );
+  });
+
   test("an id never yields to content", () => {
     expect(chains(conversation, { accepted: [{ item: { ...assistant("yes"), id: "other" } }] })).toMatch(
       /^unknown_reference/,

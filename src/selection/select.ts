@@ -63,7 +63,12 @@ function resolveAll(forest: Forest<Call>, { accepted, final }: Outcome): Named |
     calls.push(found.call);
   }
   if (final === null) return { accepted: calls, final: null };
-  const found = index.resolve(final, "final", () => (accepted ?? []).slice(0, -1), new Set());
+  const found = index.resolve(
+    final,
+    "final",
+    accepted === null ? null : () => accepted.slice(0, -1),
+    new Set(),
+  );
   if (found.kind === "refused") return found.refusal;
   const last = calls.at(-1);
   if (last === undefined) return { accepted: null, final: found.call };
