@@ -80,6 +80,19 @@ export function addressOf(state: SequenceState, mediaDigests: readonly string[])
   return formatAddress(state.hash.copy().digest(), state.length, mediaDigests);
 }
 
+/**
+ * Appends ids to a hash in place and gives the address of the sequence that it then stands at. With `isLast` the hash is
+ * used up, which saves a copy.
+ */
+export function appendToHash(
+  hash: Hash,
+  parts: readonly Uint32Array[],
+  at: { readonly length: number; readonly mediaDigests: readonly string[]; readonly isLast: boolean },
+): SequenceAddress {
+  for (const ids of parts) hash.update(tokenBytes(ids));
+  return formatAddress((at.isLast ? hash : hash.copy()).digest(), at.length, at.mediaDigests);
+}
+
 function formatAddress(ids: Buffer, length: number, mediaDigests: readonly string[]): SequenceAddress {
   if (mediaDigests.length === 0) return `${length}-${ids.toString("hex")}` as SequenceAddress;
   const hash = createHash("sha256").update(ids);
