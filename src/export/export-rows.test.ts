@@ -33,6 +33,7 @@ function rollout(index: number, ...changes: Partial<Row>[]): RolloutRows {
       rolloutId: name,
       generationIndex: index,
       segmentIndex,
+      segmentCount: changes.length,
       ...change,
     }),
   );
@@ -110,6 +111,13 @@ describe("a file", () => {
       /^can't write .*nowhere/,
     );
   });
+});
+
+test("a stream that would be refused half-way is refused before its first byte", async () => {
+  const rollouts = [rollout(0, {}), rollout(1, { advantage: null })];
+  for (const format of ["jsonl", "arrow", "parquet"] as const) {
+    await expect(streamRows(rollouts, { format, shape: "trl" })).rejects.toThrow("advantage is null");
+  }
 });
 
 function read(format: "arrow" | "parquet", bytes: Uint8Array): ReturnType<typeof readArrow> {
