@@ -63,7 +63,7 @@ export function RowPage({
             ‹
           </button>
           <span class="dim">
-            <Term of="segment">segment</Term> {row.segment_index} of {row.segment_count}
+            <Term of="segment">segment</Term> {row.segment_index} · {counted(row.segment_count, "row")}
           </span>
           <button
             type="button"

@@ -32,7 +32,14 @@ interface TokensProps {
   readonly followLabel?: (index: number) => string | null;
 }
 
+/** Tokens drawn together in a long run; a line ends where a block does. */
 const BLOCK = 64;
+/** A run of at most this many is one block, and its lines are whole. */
+const WHOLE = 1024;
+
+function blockSize(run: TokenRun): number {
+  return run.ids.length <= WHOLE ? WHOLE : BLOCK;
+}
 
 interface DrawnBlock {
   readonly isDrawn: boolean;
@@ -48,15 +55,16 @@ interface BlockProps extends Pick<TokensProps, "run" | "book" | "label" | "chose
 export function Tokens(props: TokensProps): JSX.Element {
   const { run, label, chosen, onChoose, onFollow } = props;
   const box = useRef<HTMLDivElement>(null);
-  const blocks = Math.ceil(run.ids.length / BLOCK);
+  const size = blockSize(run);
+  const blocks = Math.ceil(run.ids.length / size);
   const seen = useSeenBlocks(box, blocks);
   useLayoutEffect(() => {
     if (chosen === null) return;
-    const block = box.current?.children[Math.floor(chosen / BLOCK)];
+    const block = box.current?.children[Math.floor(chosen / size)];
     const token = block?.querySelector(`[data-at="${chosen}"]`) ?? block;
     if (token !== undefined && token !== null && !isOnScreen(token))
       token.scrollIntoView({ block: "center" });
-  }, [chosen, seen.has(Math.floor((chosen ?? 0) / BLOCK))]);
+  }, [chosen, seen.has(Math.floor((chosen ?? 0) / size))]);
   const at = (event: Event): number | null => {
     const token = (event.target as HTMLElement).closest<HTMLElement>("[data-at]");
     return token === null ? null : Number(token.dataset["at"]);
@@ -66,7 +74,7 @@ export function Tokens(props: TokensProps): JSX.Element {
   /** The same element for as long as the block is the same, so that thousands of them cost nothing. */
   const blockOf = (block: number): JSX.Element => {
     const isDrawn = seen.has(block);
-    const own = chosen !== null && Math.floor(chosen / BLOCK) === block ? chosen : null;
+    const own = chosen !== null && Math.floor(chosen / size) === block ? chosen : null;
     const known = drawn.current.blocks.get(block);
     if (known !== undefined && known.isDrawn === isDrawn && known.chosen === own) return known.element;
     const element = (
@@ -154,7 +162,7 @@ function useSeenBlocks(box: { current: HTMLDivElement | null }, blocks: number):
         }
         setSeen((before) => new Set([...[...before].filter((block) => !far.has(block)), ...near]));
       },
-      { rootMargin: "400px 0px" },
+      { rootMargin: "200px 0px" },
     );
     for (const child of element.children) observer.observe(child);
     return () => observer.disconnect();
@@ -163,8 +171,8 @@ function useSeenBlocks(box: { current: HTMLDivElement | null }, blocks: number):
 }
 
 function Block({ run, book, label, chosen, block, drawn }: BlockProps): JSX.Element {
-  const from = block * BLOCK;
-  const to = Math.min(run.ids.length, from + BLOCK);
+  const from = block * blockSize(run);
+  const to = Math.min(run.ids.length, from + blockSize(run));
   const ids = useMemo(() => (drawn ? run.ids.slice(from, to) : []), [run, drawn, from, to]);
   useTexts(book, ids);
   if (!drawn) return <div class="token-block waiting" data-block={block} role="presentation" />;
