@@ -145,7 +145,12 @@ function weightsOf(
     return { weightVersions: told.filter(({ start }) => start === 0 || start < length), notes: [] };
   }
   const weightVersions = [{ version: before ?? "unknown", start: 0 }];
-  if (before === after) return { weightVersions, notes: [] };
+  if (before === after) {
+    return {
+      weightVersions,
+      notes: before === null ? [] : [`weights ${before} by the trainer's word, not the engine's`],
+    };
+  }
   const note = `weights went from ${before ?? "unknown"} to ${after ?? "unknown"} during the call; at which token is not known`;
   return { weightVersions, notes: [note] };
 }

@@ -162,6 +162,16 @@ describe("a conversation asked token-in", () => {
     ]);
   });
 
+  test("has the trainer's word where the engine tells no weights, and says whose word it is", async () => {
+    const under = await tokenIn();
+    await under.send("PUT", "/weights", { version: "3" });
+    await under.chat("r1", "t1");
+    expect((await under.calls("r1"))[0]).toMatchObject({
+      weightVersions: [{ version: "3", start: 0 }],
+      notes: ["weights 3 by the trainer's word, not the engine's"],
+    });
+  });
+
   test("sends the engine a cache salt of the weights at the rollout's start", async () => {
     const under = await tokenIn();
     await under.send("PUT", "/weights", { version: "3" });
