@@ -4,7 +4,7 @@ import { connectEngine, type EngineKind } from "../engine/connect.ts";
 import { jsonLog } from "../gateway/log.ts";
 import { startGateway } from "../gateway/server.ts";
 import type { Way } from "../gateway/token-in-check.ts";
-import { openSqliteLedger } from "../ledger/sqlite-ledger.ts";
+import { openLedger } from "../ledger/open-ledger.ts";
 import { engineKindOption } from "./doctor.ts";
 import { registerPage } from "../page/register-page.ts";
 
@@ -75,7 +75,10 @@ export function serveCommand(): Command {
         .argParser(patterns),
     )
     .addOption(
-      new Option("--ledger <file>", "where calls are kept: a SQLite file")
+      new Option(
+        "--ledger <file>",
+        "where calls are kept: a SQLite file, or postgres://USER:PASSWORD@HOST/DATABASE for many gateways",
+      )
         .env("COPPICE_LEDGER")
         .default("coppice.db"),
     )
@@ -135,7 +138,7 @@ async function serve(options: ServeOptions): Promise<void> {
     ...(options.tokenizer === undefined ? {} : { tokenizer: options.tokenizer }),
     ...(options.engineKey === undefined ? {} : { apiKey: options.engineKey }),
   });
-  const ledger = await openSqliteLedger(options.ledger);
+  const ledger = await openLedger(options.ledger);
   const log = jsonLog();
   try {
     const gateway = await startGateway({
@@ -158,7 +161,7 @@ async function serve(options: ServeOptions): Promise<void> {
       ...(options.model === undefined ? {} : { model: options.model }),
     });
     process.stdout.write(
-      `coppice listens on ${gateway.url} for ${options.engine}, ledger ${options.ledger}\n`,
+      `coppice listens on ${gateway.url} for ${options.engine}, ledger ${ledger.location}\n`,
     );
     await stopSignal();
     await gateway.close();

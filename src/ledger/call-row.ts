@@ -74,7 +74,8 @@ export interface RowPlace {
 
 const STATUSES: readonly CallStatus[] = ["admitted", "committed", "aborted", "failed", "unknown"];
 const CLASSES: readonly CallClass[] = ["main", "sub_agent", "compaction", "title", "auxiliary"];
-const LONE_SURROGATE = /\p{Surrogate}/u;
+/** What UTF-8 (lone surrogates) or a column of text in PostgreSQL (NUL) cannot hold. */
+const UNFIT = /[\p{Surrogate}\0]/u;
 /** Shorter endings are not worth a number of their own. */
 const SHORTEST_TAIL = 8;
 const HEX = /^(?:[0-9a-f]{2})*$/;
@@ -92,7 +93,7 @@ interface More {
   notes?: readonly string[];
   /** How many carried ids, generated ids and log-probs there are, where the call's lengths say otherwise. */
   lengths?: readonly [number, number, number];
-  /** Text that the columns cannot hold: lone surrogates, digests that are not hex. By column. */
+  /** Text that the columns cannot hold: lone surrogates, NUL, digests that are not hex. By column. */
   text?: Record<string, string>;
 }
 
@@ -110,7 +111,7 @@ export function encodeCall(call: Call, place: Pick<RowPlace, "parentCallId" | "u
   const tail = commonTail(call.callId, call.responseId);
   const odd: Record<string, string> = {};
   const text = (column: string, value: string | null): string | null => {
-    if (value === null || !LONE_SURROGATE.test(value)) return value;
+    if (value === null || !UNFIT.test(value)) return value;
     odd[column] = value;
     return null;
   };

@@ -12,9 +12,16 @@ export function packId(id: string): string | Uint8Array {
   return Buffer.concat([Buffer.from(`${start}\0`), Buffer.from(tail, "hex")]);
 }
 
+/** The same where a column has but one type: no text has the zero byte that a packed id has. */
+export function packIdBytes(id: string): Buffer {
+  const packed = packId(id);
+  return typeof packed === "string" ? Buffer.from(packed) : Buffer.from(packed);
+}
+
 export function unpackId(stored: string | Uint8Array): CallId {
   if (typeof stored === "string") return stored as CallId;
   const bytes = Buffer.from(stored.buffer, stored.byteOffset, stored.byteLength);
   const end = bytes.indexOf(0);
+  if (end === -1) return bytes.toString() as CallId;
   return `${bytes.toString("latin1", 0, end)}${bytes.toString("hex", end + 1)}` as CallId;
 }

@@ -19,7 +19,8 @@ import {
 import type { Admission } from "./ledger.ts";
 import { packId, unpackId } from "./packed-id.ts";
 import { unansweredCall } from "./pending-call.ts";
-import type { AttemptRow, AttemptTable } from "./sqlite-attempts.ts";
+import type { AttemptRow } from "./attempt-row.ts";
+import type { AttemptTable } from "./sqlite-attempts.ts";
 import { PayloadTable } from "./sqlite-payload.ts";
 
 const SUMMARY = (

@@ -21,7 +21,8 @@ import {
   neverOpened,
   placeTaken,
 } from "./rollout-rules.ts";
-import { AttemptTable, fieldsOfRow, outcomeOfRow, rolloutOfRow, type AttemptRow } from "./sqlite-attempts.ts";
+import { fieldsOfRow, outcomeOfRow, rolloutOfRow, type AttemptRow } from "./attempt-row.ts";
+import { AttemptTable } from "./sqlite-attempts.ts";
 import { CallTable, inFlightCall } from "./sqlite-calls.ts";
 
 export class SqliteVerbs implements ImmediateVerbs {
