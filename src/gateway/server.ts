@@ -63,7 +63,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     callsInFlight: () => lines.size,
     unmarkedRecords: () => marks.size,
   });
-  const events = new EventHub();
+  const events = new EventHub(undefined, ledger.wire ?? null);
+  await events.join();
   const indexes = new RolloutIndexes(ledger);
   const weights = new WeightVersions(ledger);
   const recorder = new Recorder({

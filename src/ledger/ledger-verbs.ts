@@ -2,7 +2,7 @@
 // the method of `Ledger`. Derived from the interface, so the two cannot differ.
 import type { Ledger, Settled } from "./ledger.ts";
 
-export type VerbName = Exclude<keyof Ledger, "location" | "close">;
+export type VerbName = Exclude<keyof Ledger, "location" | "wire" | "close">;
 
 export type Verb = {
   readonly [N in VerbName]: { readonly name: N; readonly args: Parameters<Ledger[N]> };

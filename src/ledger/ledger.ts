@@ -95,9 +95,19 @@ export interface RolloutFilter {
   readonly limit?: number;
 }
 
+/** Carries words between the gateways of one ledger. Nothing may rest on a word: it can be lost. */
+export interface LedgerWire {
+  /** To every other gateway. Contract: must not throw. */
+  send(text: string): void;
+  /** Words of the others from now on; `onGap` where some may have been lost. Gives what stops it. Must not throw. */
+  listen(told: (text: string) => void, onGap: () => void): Promise<() => void>;
+}
+
 export interface Ledger {
   /** Where it is, for people; without secrets. */
   readonly location: string;
+  /** None where one process alone serves the ledger. */
+  readonly wire?: LedgerWire;
 
   /**
    * Opens a rollout or says that it is open already with the same fields (the first words stand; a field that was

@@ -23,6 +23,7 @@ import { PostgresConnection, type PostgresOptions } from "./postgres-connection.
 import { HotQueue } from "./postgres-hot-queue.ts";
 import { DEFAULT_LEASE_MS, Presence } from "./postgres-presence.ts";
 import { checkSchema, migrate } from "./postgres-schema.ts";
+import { PostgresWire } from "./postgres-wire.ts";
 import {
   openRollout,
   readCall,
@@ -65,6 +66,7 @@ export async function openPostgresLedger(url: string, options: PostgresLedgerOpt
 
 class PostgresLedger implements Ledger {
   readonly location: string;
+  readonly wire: PostgresWire;
   readonly #connection: PostgresConnection;
   /** Null for reading only. */
   readonly #presence: Presence | null;
@@ -74,6 +76,7 @@ class PostgresLedger implements Ledger {
 
   constructor(connection: PostgresConnection, presence: Presence | null) {
     this.location = connection.location;
+    this.wire = new PostgresWire(connection);
     this.#connection = connection;
     this.#presence = presence;
     this.#hot = new HotQueue(connection, () => presence?.key ?? 0);
@@ -156,6 +159,7 @@ class PostgresLedger implements Ledger {
   async #close(): Promise<void> {
     await Promise.allSettled(this.#underWay);
     try {
+      await this.wire.close();
       await this.#presence?.end();
     } finally {
       await this.#connection.end();
