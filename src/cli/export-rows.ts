@@ -25,6 +25,7 @@ export interface ExportOptions {
   readonly group?: string;
   readonly rollout?: string;
   readonly out?: string;
+  readonly outDir?: string;
   readonly shape?: string;
   readonly advantage?: string;
   readonly weights?: string;

@@ -5,6 +5,7 @@ import { buildTraceRows, readTrace, traceLines } from "../export/trace.ts";
 import type { Ledger, Rollout } from "../ledger/ledger.ts";
 import { parseGroupOptions } from "../rows/group.ts";
 import type { RolloutRows } from "../rows/row.ts";
+import { exportGroups } from "./export-groups.ts";
 import { exportTrainerRows, trainerOptions, type ExportOptions } from "./export-rows.ts";
 import { choiceOf, chosenRollouts, ledgerRollouts } from "./ledger-rows.ts";
 import { ledgerOption, openForReading } from "./open-ledger.ts";
@@ -25,7 +26,12 @@ export function exportCommand(): Command {
     )
     .option("--group <id>", "with --ledger: only this group")
     .option("--rollout <id>", "with --ledger: only this rollout")
-    .option("--out <file>", "write here instead of standard output (complete or absent)");
+    .option("--out <file>", "write here instead of standard output (complete or absent)")
+    .option(
+      "--out-dir <dir>",
+      "with --ledger: one file for each complete group; groups whose file is there are passed over, so an " +
+        "export that was broken off goes on where it stopped",
+    );
   for (const option of trainerOptions()) command.addOption(option);
   return command
     .addHelpText(
@@ -45,6 +51,10 @@ async function exportSource(options: ExportOptions): Promise<void> {
   const progress = startProgress();
   const update = (text: string): void => progress.update(text);
   try {
+    if (options.outDir !== undefined) {
+      await exportGroups(options.outDir, options, update);
+      return;
+    }
     if (options.format === "trace") {
       if (options.trace !== undefined)
         throw new UsageError("--format trace needs --ledger: a trace is one already");

@@ -68,7 +68,7 @@ function ownerOf(rollout: RolloutRows): string | undefined {
 }
 
 /** Whole groups, also where one rollout is asked for: its advantage needs the others. */
-async function* groupsOf(
+export async function* groupsOf(
   ledger: Ledger,
   choice: RolloutChoice,
   onProgress: (text: string) => void,
