@@ -8,6 +8,7 @@ import { demoCommand } from "./demo.ts";
 import { doctorCommand } from "./doctor.ts";
 import { exportCommand } from "./export.ts";
 import { importCommand } from "./import.ts";
+import { keysCommand } from "./keys.ts";
 import { rowsCommand } from "./rows.ts";
 import { serveCommand } from "./serve.ts";
 import { showCommand } from "./show.ts";
@@ -41,11 +42,13 @@ function program(): Command {
     importCommand(),
     verifyCommand(),
     doctorCommand(),
+    keysCommand(),
   ]) {
     coppice.addCommand(command);
   }
   // Subcommands inherit none of this: without it commander ends the process itself, with code 1 for wrong usage.
-  for (const command of [coppice, ...coppice.commands]) command.exitOverride();
+  const nested = coppice.commands.flatMap(({ commands }) => commands);
+  for (const command of [coppice, ...coppice.commands, ...nested]) command.exitOverride();
   return coppice;
 }
 

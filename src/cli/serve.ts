@@ -1,4 +1,5 @@
 // `coppice serve`: the gateway in the foreground. One line with its address when ready; SIGTERM and SIGINT drain.
+import { readFileSync } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { connectEngine, type EngineKind } from "../engine/connect.ts";
 import { jsonLog } from "../gateway/log.ts";
@@ -7,6 +8,9 @@ import type { Way } from "../gateway/token-in-check.ts";
 import { openLedger } from "../ledger/open-ledger.ts";
 import { engineKindOption } from "./doctor.ts";
 import { registerPage } from "../page/register-page.ts";
+import { UsageError } from "./usage.ts";
+
+const MIB = 1024 * 1024;
 
 interface ServeOptions {
   readonly engine: string;
@@ -22,6 +26,16 @@ interface ServeOptions {
   readonly port: number;
   readonly clientKey?: readonly string[];
   readonly operatorKey?: readonly string[];
+  readonly keys?: string;
+  readonly allowHost?: readonly string[];
+  readonly allowOrigin?: readonly string[];
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+  readonly callsInFlight: number;
+  readonly callsPerRollout: number;
+  readonly callsPerKey?: number;
+  readonly callsPerMinute?: number;
+  readonly bytesInFlight: number;
   readonly allowUncaptured?: boolean;
   readonly tokensOnly?: boolean;
   readonly callDeadline: number;
@@ -72,7 +86,7 @@ export function serveCommand(): Command {
         "a regular expression: what it matches in a prompt's lines is taken out for all calls; repeatable",
       )
         .env("COPPICE_BLANK")
-        .argParser(patterns),
+        .argParser(lines),
     )
     .addOption(
       new Option(
@@ -92,12 +106,33 @@ export function serveCommand(): Command {
     .addOption(
       new Option("--client-key <key>", "a key that agents must send; repeatable")
         .env("COPPICE_CLIENT_KEY")
-        .argParser(repeated),
+        .argParser(lines),
     )
     .addOption(
       new Option("--operator-key <key>", "a key for trainers and people; repeatable")
         .env("COPPICE_OPERATOR_KEY")
-        .argParser(repeated),
+        .argParser(lines),
+    )
+    .addOption(
+      new Option("--keys <file>", "more keys, as `coppice keys` keeps them; read anew when it changes").env(
+        "COPPICE_KEYS",
+      ),
+    )
+    .addOption(
+      new Option("--tls-cert <file>", "certificate chain (PEM); with --tls-key it speaks HTTPS").env(
+        "COPPICE_TLS_CERT",
+      ),
+    )
+    .addOption(new Option("--tls-key <file>", "its private key (PEM)").env("COPPICE_TLS_KEY"))
+    .addOption(
+      new Option("--allow-host <name>", "a name by which browsers may call the gateway; repeatable")
+        .env("COPPICE_ALLOW_HOST")
+        .argParser(lines),
+    )
+    .addOption(
+      new Option("--allow-origin <origin>", "another site whose pages may call; repeatable")
+        .env("COPPICE_ALLOW_ORIGIN")
+        .argParser(lines),
     )
     .option("--allow-uncaptured", "pass calls without a rollout through, unrecorded and counted")
     .option("--tokens-only", "keep tokens, but no messages and no answers")
@@ -117,6 +152,34 @@ export function serveCommand(): Command {
         .argParser(integer(1, 4096)),
     )
     .addOption(
+      new Option("--bytes-in-flight <mib>", "bodies of all calls in flight, in MiB; past it a 503")
+        .env("COPPICE_BYTES_IN_FLIGHT")
+        .default(1024)
+        .argParser(integer(1, 1e6)),
+    )
+    .addOption(
+      new Option("--calls-in-flight <n>", "calls at once; past it a 503")
+        .env("COPPICE_CALLS_IN_FLIGHT")
+        .default(4096)
+        .argParser(integer(1, 1e6)),
+    )
+    .addOption(
+      new Option("--calls-per-rollout <n>", "calls of one rollout at once; past it a 429")
+        .env("COPPICE_CALLS_PER_ROLLOUT")
+        .default(256)
+        .argParser(integer(1, 1e6)),
+    )
+    .addOption(
+      new Option("--calls-per-key <n>", "calls of one key at once; past it a 429 (default: no limit)")
+        .env("COPPICE_CALLS_PER_KEY")
+        .argParser(integer(1, 1e6)),
+    )
+    .addOption(
+      new Option("--calls-per-minute <n>", "calls of one key a minute; past it a 429 (default: no limit)")
+        .env("COPPICE_CALLS_PER_MINUTE")
+        .argParser(integer(1, 1e9)),
+    )
+    .addOption(
       new Option("--logprobs-mode <mode>", "which log-probs the engine was started to tell").choices([
         "raw",
         "processed",
@@ -131,6 +194,7 @@ export function serveCommand(): Command {
 }
 
 async function serve(options: ServeOptions): Promise<void> {
+  const tls = readTls(options);
   const engine = await connectEngine({
     url: options.engine,
     ...(options.engineKind === undefined ? {} : { kind: options.engineKind }),
@@ -148,7 +212,14 @@ async function serve(options: ServeOptions): Promise<void> {
       host: options.host,
       port: options.port,
       requireRollout: options.allowUncaptured !== true,
-      limits: { bodyBytes: options.bodyLimit * 1024 * 1024 },
+      limits: {
+        bodyBytes: options.bodyLimit * MIB,
+        bodyBytesInFlight: options.bytesInFlight * MIB,
+        callsInFlight: options.callsInFlight,
+        callsInFlightPerRollout: options.callsPerRollout,
+        callsInFlightPerKey: options.callsPerKey ?? Infinity,
+        callsPerMinutePerKey: options.callsPerMinute ?? Infinity,
+      },
       callDeadlineMs: options.callDeadline * 1000,
       drainMs: options.drain * 1000,
       log,
@@ -156,13 +227,15 @@ async function serve(options: ServeOptions): Promise<void> {
       capture: { tokensOnly: options.tokensOnly === true },
       clientKeys: options.clientKey ?? [],
       operatorKeys: options.operatorKey ?? [],
+      ...(options.keys === undefined ? {} : { keyFile: options.keys }),
+      ...(tls === null ? {} : { tls }),
+      allowedHosts: options.allowHost ?? [],
+      allowedOrigins: options.allowOrigin ?? [],
       modelNames: options.modelName ?? {},
       blank: options.blank ?? [],
       ...(options.model === undefined ? {} : { model: options.model }),
     });
-    process.stdout.write(
-      `coppice listens on ${gateway.url} for ${options.engine}, ledger ${ledger.location}\n`,
-    );
+    process.stdout.write(`coppice listens on ${gateway.url} for ${engine.url}, ledger ${ledger.location}\n`);
     await stopSignal();
     await gateway.close();
   } finally {
@@ -195,13 +268,18 @@ function integer(min: number, max: number): (text: string) => number {
   };
 }
 
-/** In the environment, where an option stands once, each line is a pattern. */
-function patterns(value: string, before: readonly string[] | undefined): readonly string[] {
-  return [...(before ?? []), ...value.split("\n").filter((line) => line !== "")];
+/** Throws where only one of the two is given, and what reading them throws. */
+function readTls({ tlsCert, tlsKey }: ServeOptions): { readonly cert: Buffer; readonly key: Buffer } | null {
+  if (tlsCert === undefined && tlsKey === undefined) return null;
+  if (tlsCert === undefined || tlsKey === undefined) {
+    throw new UsageError("give --tls-cert and --tls-key together, or neither");
+  }
+  return { cert: readFileSync(tlsCert), key: readFileSync(tlsKey) };
 }
 
-function repeated(value: string, before: readonly string[] | undefined): readonly string[] {
-  return [...(before ?? []), value];
+/** In the environment, where an option stands once, each line is one. */
+function lines(value: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), ...value.split("\n").filter((line) => line !== "")];
 }
 
 function modelName(

@@ -47,6 +47,7 @@ export class EngineHttp {
   readonly #pool: Pool;
   readonly #prefix: string;
   readonly #headers: Readonly<Record<string, string>>;
+  readonly #apiKey: string | null;
 
   /** Throws `invalid_request` for a URL that cannot be one. */
   constructor(options: EngineHttpOptions) {
@@ -55,6 +56,7 @@ export class EngineHttp {
     this.url = url.origin + this.#prefix;
     this.maxAnswerBytes = options.maxAnswerBytes ?? DEFAULT_MAX_ANSWER_BYTES;
     this.#pool = new Pool(url.origin, poolOptions(options));
+    this.#apiKey = options.apiKey ?? null;
     const bearer = options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` };
     this.#headers = { "content-type": "application/json", ...bearer };
   }
@@ -95,7 +97,9 @@ export class EngineHttp {
       (error: unknown) => `(its answer could not be read: ${messageOf(error)})`,
     );
     const retryAfter = answer.headers["retry-after"];
-    return refusalOf(answer.statusCode, text, {
+    // Some engines repeat the key that they refuse, and the agent who reads it is not to have it.
+    const said = this.#apiKey === null ? text : text.replaceAll(this.#apiKey, "[key]");
+    return refusalOf(answer.statusCode, said, {
       url: this.url,
       ...(typeof retryAfter === "string" ? { retryAfter } : {}),
     });

@@ -17,7 +17,9 @@ import type { ChatCalls } from "./chat-call.ts";
 import type { ClientLine, ClientLines } from "./client-line.ts";
 import type { InFlightLimits } from "./in-flight-limits.ts";
 import { answerRepeat } from "./answer-repeat.ts";
+import { checkGroupOfRollout } from "./group-keys.ts";
 import type { KeptAnswers } from "./kept-answers.ts";
+import type { KeyLimits } from "./key-limits.ts";
 import type { Caller } from "./keys.ts";
 import type { ModelNames } from "./model-names.ts";
 import { sendModel, sendModels, sendTokenCount } from "./model-routes.ts";
@@ -44,6 +46,7 @@ export interface CallRouteParts {
   readonly lines: ClientLines;
   readonly requireRollout: boolean;
   readonly inFlight: InFlightLimits;
+  readonly keyLimits: KeyLimits;
   readonly maxCallsInFlightPerRollout: number;
 }
 
@@ -77,6 +80,7 @@ export function addCallRoutes(routes: Routes, parts: CallRouteParts): void {
         url: prefix + path,
         permission: "call",
         errors: dialect.errors,
+        checksGroup: true,
         ...documented(prefix, { summary }),
         onRequest: (request, reply) => openLine(request, reply, parts),
         handle: (request, reply) => answerCall(dialect, { request, reply }, parts),
@@ -119,14 +123,23 @@ function documented(prefix: string, doc: RouteDoc): { readonly doc?: RouteDoc } 
   return prefix === DOCUMENTED_PREFIX ? { doc } : {};
 }
 
-function openLine(request: FastifyRequest, reply: FastifyReply, { lines, inFlight }: CallRouteParts): void {
-  const leave = inFlight.enter(Number(request.headers["content-length"] ?? 0));
+function openLine(request: FastifyRequest, reply: FastifyReply, parts: CallRouteParts): void {
+  const { lines, inFlight, keyLimits } = parts;
+  const leaveKey = keyLimits.enter(request.caller?.key ?? null);
+  let leave;
+  try {
+    leave = inFlight.enter(Number(request.headers["content-length"] ?? 0));
+  } catch (error) {
+    leaveKey();
+    throw error;
+  }
   const line = lines.open(request.raw.socket);
   request.line = line;
   // For a request that never gets to its handler too: its body broke off, or was refused.
   reply.raw.once("close", () => {
     line.close();
     leave();
+    leaveKey();
   });
 }
 
@@ -140,6 +153,7 @@ async function answerCall(
   const address = callAddress(request.params as Record<string, string>, request.headers, caller);
   const { rolloutId } = address;
   if (rolloutId === null && parts.requireRollout) throw noRollout(caller);
+  if (rolloutId !== null) await checkGroupOfRollout(caller, rolloutId, parts.ledger);
   const body = parseJsonObject((request.body ?? Buffer.alloc(0)) as Buffer);
   const needed = dialect.neededAnswers(body);
   const stored =

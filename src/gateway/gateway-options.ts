@@ -41,6 +41,14 @@ export interface GatewayOptions {
   readonly clientKeys?: readonly string[];
   /** Keys for trainers and people. */
   readonly operatorKeys?: readonly string[];
+  /** More keys of both kinds, as hashes in a file that `coppice keys` keeps; see key-file.ts. */
+  readonly keyFile?: string;
+  /** Names by which browsers may call, beside the loopback ones and `host`; see browser-guard.ts. */
+  readonly allowedHosts?: readonly string[];
+  /** Origins of other sites' pages that may call; none by default. */
+  readonly allowedOrigins?: readonly string[];
+  /** Certificate chain and private key, both PEM; without them it speaks plain HTTP. */
+  readonly tls?: { readonly cert: string | Buffer; readonly key: string | Buffer };
   readonly capture?: {
     /** Keep tokens, but no messages and no answers. */
     readonly tokensOnly?: boolean;
@@ -58,6 +66,9 @@ export interface GatewayLimits {
   readonly bodyBytesInFlight: number;
   readonly callsInFlight: number;
   readonly callsInFlightPerRollout: number;
+  /** No limit by default, as for `callsPerMinutePerKey`. */
+  readonly callsInFlightPerKey: number;
+  readonly callsPerMinutePerKey: number;
 }
 
 export const DEFAULT_LIMITS: GatewayLimits = {
@@ -65,6 +76,8 @@ export const DEFAULT_LIMITS: GatewayLimits = {
   bodyBytesInFlight: 1024 * 1024 * 1024,
   callsInFlight: 4096,
   callsInFlightPerRollout: 256,
+  callsInFlightPerKey: Infinity,
+  callsPerMinutePerKey: Infinity,
 };
 
 export const DEFAULT_CALL_DEADLINE_MS = 3_600_000;
@@ -76,7 +89,7 @@ const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|\[::1\]|localhost)$/;
 /** Throws `invalid_request` where the gateway would listen to strangers without a key. */
 export function checkListening(options: GatewayOptions): void {
   const keys = (options.clientKeys?.length ?? 0) + (options.operatorKeys?.length ?? 0);
-  if (keys > 0 || LOOPBACK.test(options.host)) return;
+  if (keys > 0 || options.keyFile !== undefined || LOOPBACK.test(options.host)) return;
   throw new CoppiceError(
     "invalid_request",
     `host is ${options.host}, which others can reach: set client and operator keys, or listen on 127.0.0.1`,

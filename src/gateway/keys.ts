@@ -1,30 +1,38 @@
 // Who is calling. Client keys let agents call, open their rollouts and post outcomes; operator keys let trainers read,
 // delete and set weights too. A key bound to one rollout is derived from a client key, so that any gateway that has
-// the client key knows it. Keys are compared in constant time and never logged.
+// the client key knows it; keys of a key file (key-file.ts) say themselves what they are bound to. Keys are compared in
+// constant time and never logged; a caller's `key` is a name for limits that tells nothing of the key's text.
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { CoppiceError } from "../errors.ts";
 import { rolloutId, type RolloutId } from "../lineage/call.ts";
+import type { FileKey, KeyFile } from "./key-file.ts";
 
 export type Caller =
   /** No keys are set: everybody on this machine may do everything, whatever key they send. */
-  | { readonly kind: "anyone" }
-  | { readonly kind: "client" }
-  | { readonly kind: "bound"; readonly rolloutId: RolloutId }
-  | { readonly kind: "operator" };
+  | { readonly kind: "anyone"; readonly key: null }
+  | { readonly kind: "client"; readonly key: string }
+  | { readonly kind: "bound"; readonly rolloutId: RolloutId; readonly key: string }
+  /** May do for the rollouts of one group what a client may; group-keys.ts asks the ledger which those are. */
+  | { readonly kind: "group"; readonly groupId: string; readonly key: string }
+  | { readonly kind: "operator"; readonly key: string };
 
-const ANYONE: Caller = { kind: "anyone" };
-const CLIENT: Caller = { kind: "client" };
-const OPERATOR: Caller = { kind: "operator" };
+const ANYONE: Caller = { kind: "anyone", key: null };
 
 const BOUND = "cpk.";
+const FILED = "filed ";
 
 export class Keyring {
   readonly #clientKeys: readonly string[];
   readonly #clientDigests: readonly Buffer[];
   readonly #operatorDigests: readonly Buffer[];
+  readonly #file: Pick<KeyFile, "find"> | null;
 
-  constructor(keys: { readonly clientKeys: readonly string[]; readonly operatorKeys: readonly string[] }) {
+  constructor(keys: {
+    readonly clientKeys: readonly string[];
+    readonly operatorKeys: readonly string[];
+    readonly file?: Pick<KeyFile, "find"> | null;
+  }) {
     for (const key of [...keys.clientKeys, ...keys.operatorKeys]) {
       if (key.length < 8) {
         throw new CoppiceError(
@@ -36,11 +44,12 @@ export class Keyring {
     this.#clientKeys = keys.clientKeys;
     this.#clientDigests = keys.clientKeys.map(digest);
     this.#operatorDigests = keys.operatorKeys.map(digest);
+    this.#file = keys.file ?? null;
   }
 
-  /** True where no key was set, so that nobody needs one. */
+  /** True where no key was set, so that nobody needs one. A key file without keys lets nobody in. */
   get open(): boolean {
-    return this.#clientDigests.length === 0 && this.#operatorDigests.length === 0;
+    return this.#file === null && this.#clientDigests.length === 0 && this.#operatorDigests.length === 0;
   }
 
   /** Throws `unauthorized` for no key or one that nobody has. */
@@ -55,12 +64,15 @@ export class Keyring {
     }
     const given = digest(key);
     // Both lists are compared to their ends, whichever entry matches.
-    const isOperator = matches(this.#operatorDigests, given);
-    const isClient = matches(this.#clientDigests, given);
-    if (isOperator) return OPERATOR;
-    if (isClient) return CLIENT;
+    const operator = matching(this.#operatorDigests, given);
+    const client = matching(this.#clientDigests, given);
+    if (operator !== null) return { kind: "operator", key: `operator ${operator}` };
+    if (client !== null) return { kind: "client", key: `client ${client}` };
     const bound = this.#boundRollout(key);
-    if (bound !== null) return { kind: "bound", rolloutId: bound };
+    if (bound !== null) return { kind: "bound", rolloutId: bound, key: `rollout ${bound}` };
+    // Looked up by hash: how long that takes tells of hashes, which lead back to no key.
+    const filed = this.#file?.find(given.toString("hex")) ?? null;
+    if (filed !== null) return callerOf(filed);
     throw new CoppiceError("unauthorized", "this key is not known");
   }
 
@@ -76,8 +88,21 @@ export class Keyring {
     const given = digest(key);
     const rollout = key.slice(BOUND.length, end);
     const expected = this.#clientKeys.map((clientKey) => digest(boundKey(clientKey, rollout)));
-    return matches(expected, given) ? rolloutId(rollout) : null;
+    return matching(expected, given) === null ? null : rolloutId(rollout);
   }
+}
+
+/** True for an agent's key that can be revoked: a key derived for a rollout would outlive it. */
+export function isRevocable(caller: Caller): boolean {
+  return caller.kind !== "operator" && caller.key !== null && caller.key.startsWith(FILED);
+}
+
+function callerOf({ id, kind, rolloutId: rollout, groupId }: FileKey): Caller {
+  const key = FILED + id;
+  if (kind === "operator") return { kind: "operator", key };
+  if (rollout !== null) return { kind: "bound", rolloutId: rolloutId(rollout), key };
+  if (groupId !== null) return { kind: "group", groupId, key };
+  return { kind: "client", key };
 }
 
 function boundKey(clientKey: string, rollout: string): string {
@@ -96,9 +121,10 @@ function digest(key: string): Buffer {
   return createHash("sha256").update(key).digest();
 }
 
-function matches(digests: readonly Buffer[], given: Buffer): boolean {
-  let found = false;
-  for (const one of digests) found = timingSafeEqual(one, given) || found;
+/** The index of the digest that is the given one, compared to the list's end; null where none is. */
+function matching(digests: readonly Buffer[], given: Buffer): number | null {
+  let found: number | null = null;
+  for (const [index, one] of digests.entries()) if (timingSafeEqual(one, given)) found = index;
   return found;
 }
 

@@ -6,9 +6,10 @@ import { callId, rolloutId, type CallSummary, type RolloutId } from "../lineage/
 import { checkPinned } from "./chat-body.ts";
 import { changingLine, type ChangingLine } from "./changing-line.ts";
 import type { EventHub } from "./events.ts";
+import { checkGroupOfOpening } from "./group-keys.ts";
 import { checkRoomInGroup } from "./group-rows.ts";
 import type { KeptAnswers } from "./kept-answers.ts";
-import type { Keyring } from "./keys.ts";
+import { isRevocable, type Keyring } from "./keys.ts";
 import { answers, listQuery, openBody, outcomeBody, weightsBody } from "./management-schemas.ts";
 import { parseBody, parseQuery } from "./parse-request.ts";
 import type { RolloutIndexes } from "./rollout-indexes.ts";
@@ -41,6 +42,7 @@ export function addRolloutRoutes(routes: Routes, parts: RolloutRouteParts): void
     method: "PUT",
     url: "/rollouts/:rollout",
     permission: "rollout",
+    checksGroup: true,
     doc: {
       summary: "Open a rollout, or say again how it was opened",
       body: openBody,
@@ -156,6 +158,7 @@ async function open(
   const body = parseBody(openBody, request);
   checkSameId(id, body.rollout_id);
   if (body.sampling !== null && body.sampling !== undefined) checkPinned(body.sampling);
+  await checkGroupOfOpening(request.caller, { rollout: id, groupId: body.group_id ?? null }, parts.ledger);
   const openedAt = Date.now();
   await checkRoomInGroup(parts.ledger, id, {
     groupId: body.group_id ?? null,
@@ -183,7 +186,9 @@ async function open(
       group_id: rollout.groupId,
     }));
   }
-  return reply.send({ ...rolloutView(rollout), client_key: parts.keyring.rolloutKey(id) });
+  const clientKey =
+    request.caller !== null && isRevocable(request.caller) ? null : parts.keyring.rolloutKey(id);
+  return reply.send({ ...rolloutView(rollout), client_key: clientKey });
 }
 
 export function rolloutOf(request: FastifyRequest): RolloutId {

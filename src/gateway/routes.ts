@@ -5,7 +5,7 @@ import type { z } from "zod";
 import { CoppiceError } from "../errors.ts";
 import type { ErrorDialect } from "../dialect/dialect.ts";
 import { openAiErrors } from "../dialect/openai-errors.ts";
-import { allow, type Keyring, type Permission } from "./keys.ts";
+import { allow, type Caller, type Keyring, type Permission } from "./keys.ts";
 import type { DocumentedRoute } from "./open-api.ts";
 
 declare module "fastify" {
@@ -32,6 +32,8 @@ export interface Route {
   readonly errors?: ErrorDialect;
   /** Left out: the route is one of several spellings, or no part of the API. */
   readonly doc?: RouteDoc;
+  /** The handler itself checks whether a key that is bound to a group may do this to the rollout in the path. */
+  readonly checksGroup?: boolean;
   /** Runs before the body is read. */
   readonly onRequest?: (request: FastifyRequest, reply: FastifyReply) => void;
   readonly handle: (request: FastifyRequest, reply: FastifyReply) => unknown;
@@ -42,12 +44,19 @@ const METHODS: readonly HTTPMethods[] = ["DELETE", "GET", "HEAD", "PATCH", "POST
 export class Routes {
   readonly #app: FastifyInstance;
   readonly #keyring: Keyring;
+  readonly #checkGroup: (caller: Caller | null, rollout: string) => Promise<void>;
   readonly #methods = new Map<string, Set<string>>();
   readonly #documented: DocumentedRoute[] = [];
 
-  constructor(app: FastifyInstance, keyring: Keyring) {
+  /** @param checkGroup throws where a key that is bound to a group may not touch the rollout */
+  constructor(
+    app: FastifyInstance,
+    keyring: Keyring,
+    checkGroup: (caller: Caller | null, rollout: string) => Promise<void>,
+  ) {
     this.#app = app;
     this.#keyring = keyring;
+    this.#checkGroup = checkGroup;
   }
 
   get documented(): readonly DocumentedRoute[] {
@@ -70,12 +79,16 @@ export class Routes {
       onRequest: (request, reply, done) => {
         if (permission !== "none") {
           request.caller = this.#keyring.identify(request.headers);
-          if (permission !== "call") allow(request.caller, permission, rolloutInPath(request));
+          allow(request.caller, permission, rolloutInPath(request));
         }
         onRequest?.(request, reply);
         done();
       },
       handler: async (request, reply) => {
+        const rollout = rolloutInPath(request);
+        if (request.caller?.kind === "group" && rollout !== null && route.checksGroup !== true) {
+          await this.#checkGroup(request.caller, rollout);
+        }
         await handle(request, reply);
         return reply;
       },

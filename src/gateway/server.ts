@@ -6,6 +6,7 @@ import { CoppiceError, messageOf } from "../errors.ts";
 import { openAiErrors } from "../dialect/openai-errors.ts";
 import { asCoppiceError, retryAfter } from "./answer-error.ts";
 import { VolatileLines } from "./blanked-lines.ts";
+import { browserGuard, type BrowserGuard } from "./browser-guard.ts";
 import { addCallRoutes } from "./call-routes.ts";
 import { ChatCalls } from "./chat-call.ts";
 import { ClientLines } from "./client-line.ts";
@@ -20,8 +21,11 @@ import {
   type GatewayOptions,
 } from "./gateway-options.ts";
 import { addHealthRoutes } from "./health-routes.ts";
+import { checkGroupOfRollout } from "./group-keys.ts";
 import { InFlightLimits } from "./in-flight-limits.ts";
 import { KeptAnswers } from "./kept-answers.ts";
+import { KeyFile } from "./key-file.ts";
+import { KeyLimits } from "./key-limits.ts";
 import { Keyring } from "./keys.ts";
 import { jsonLog, type Log } from "./log.ts";
 import { ModelNames } from "./model-names.ts";
@@ -55,8 +59,21 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const keyring = new Keyring({
     clientKeys: options.clientKeys ?? [],
     operatorKeys: options.operatorKeys ?? [],
+    file: options.keyFile === undefined ? null : new KeyFile(options.keyFile, log),
   });
-  const app = newServer({ bodyBytes: limits.bodyBytes, requestTimeoutMs: callDeadlineMs, log });
+  const guard = browserGuard({
+    host: options.host,
+    open: keyring.open,
+    allowedHosts: options.allowedHosts ?? [],
+    allowedOrigins: options.allowedOrigins ?? [],
+  });
+  const app = newServer({
+    bodyBytes: limits.bodyBytes,
+    requestTimeoutMs: callDeadlineMs,
+    guard,
+    tls: options.tls ?? null,
+    log,
+  });
   const lines = new ClientLines(callDeadlineMs);
   const marks = new UnrecordedMarks(ledger, log);
   const metrics = gatewayMetrics({
@@ -101,7 +118,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 
   const inFlight = new InFlightLimits({ calls: limits.callsInFlight, bytes: limits.bodyBytesInFlight });
   const kept = new KeptAnswers();
-  const routes = new Routes(app, keyring);
+  const routes = new Routes(app, keyring, (caller, rollout) => checkGroupOfRollout(caller, rollout, ledger));
   addCallRoutes(routes, {
     chat,
     recorder,
@@ -112,6 +129,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     lines,
     requireRollout: options.requireRollout ?? true,
     inFlight,
+    keyLimits: new KeyLimits({
+      callsInFlight: limits.callsInFlightPerKey,
+      callsPerMinute: limits.callsPerMinutePerKey,
+    }),
     maxCallsInFlightPerRollout: limits.callsInFlightPerRollout,
   });
   addRolloutRoutes(routes, { ledger, recorder, marks, indexes, kept, weights, metrics, events, keyring });
@@ -155,12 +176,15 @@ async function endConnections(app: FastifyInstance, closed: Promise<void>): Prom
 function newServer(given: {
   readonly bodyBytes: number;
   readonly requestTimeoutMs: number;
+  readonly guard: BrowserGuard;
+  readonly tls: GatewayOptions["tls"] | null;
   readonly log: Log;
 }): FastifyInstance {
   const app = fastify({
     logger: false,
+    ...(given.tls === null ? {} : { https: { ...given.tls, minVersion: "TLSv1.2" } }),
     frameworkErrors: (error, request, reply) => {
-      void sendError(error, request as FastifyRequest, reply as FastifyReply, given.log);
+      void sendError(error, request, reply, given.log);
     },
     bodyLimit: given.bodyBytes,
     // For receiving a request; the answer has the call's own deadline.
@@ -171,11 +195,13 @@ function newServer(given: {
     keepAliveTimeout: 75_000,
     genReqId: () => randomUUID().replaceAll("-", ""),
     routerOptions: { maxParamLength: 1000, ignoreTrailingSlash: true },
-  });
+    // Over TLS the server is another class with the same face.
+  }) as unknown as FastifyInstance;
   app.decorateRequest("line", null);
   app.decorateRequest("caller", null);
   takeBodiesAsBytes(app, given.bodyBytes);
   app.addHook("onRequest", (request, _reply, done) => {
+    given.guard(request.method, request.headers);
     // 426 makes clients that prefer a WebSocket fall back at once; other refusals are tried again.
     if (request.headers.upgrade?.toLowerCase() === "websocket") {
       done(new CoppiceError("invalid_request", "there is no WebSocket here: use HTTP", { status: 426 }));

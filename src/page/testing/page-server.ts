@@ -31,7 +31,10 @@ export async function startPageServer(options: {
   let source = options.source ?? traceSource(readTrace(lines));
   const events = new EventHub();
   const app = fastify({ routerOptions: { maxParamLength: 1000, ignoreTrailingSlash: true } });
-  app.decorateRequest("caller", { getter: () => ({ kind: "anyone" }) as const, setter: () => undefined });
+  app.decorateRequest("caller", {
+    getter: () => ({ kind: "anyone", key: null }) as const,
+    setter: () => undefined,
+  });
   app.setErrorHandler((thrown, _request, reply) => {
     const error = asCoppiceError(thrown);
     return reply.code(error.status).type("application/json").send(openAiErrors.body(error));
@@ -63,7 +66,11 @@ function addRoutes(
     readonly operatorKeys?: readonly string[];
   },
 ): void {
-  const routes = new Routes(app, new Keyring({ clientKeys: [], operatorKeys: given.operatorKeys ?? [] }));
+  const routes = new Routes(
+    app,
+    new Keyring({ clientKeys: [], operatorKeys: given.operatorKeys ?? [] }),
+    () => Promise.resolve(),
+  );
   const now = given.current;
   const ledger: PageSource = {
     weightVersion: () => now().weightVersion(),
