@@ -1,5 +1,6 @@
 // A Messages request as the one internal form. Fields that engines know under other names are translated, those that
 // steer Anthropic's own servers are set aside by name (docs/dialects.md has the table), the rest goes on.
+import type { Message } from "../lineage/call.ts";
 import { isRecord } from "../lineage/message.ts";
 import type { ClientRequest, Json } from "./dialect.ts";
 import { chatMessages } from "./messages-content.ts";
@@ -70,6 +71,7 @@ export function decodeMessages(body: Json, needsLimit: boolean): DecodedMessages
     ...effort(config["effort"], "output_config.effort"),
     ...outputFormat(config["format"] ?? body["output_format"]),
     ...thinking(body["thinking"], body["chat_template_kwargs"]),
+    ...prefill(messages.at(-1)),
   };
   return {
     body: chat,
@@ -146,6 +148,13 @@ function outputFormat(format: unknown): Json {
 function thinking(asked: unknown, given: unknown): Json {
   if (!isRecord(asked) || asked["type"] !== "disabled") return {};
   return { chat_template_kwargs: { enable_thinking: false, ...(isRecord(given) ? given : {}) } };
+}
+
+/** An answer that the client has begun is gone on with, not followed by another. */
+function prefill(last: Message | undefined): Json {
+  const content = last?.["role"] === "assistant" ? last["content"] : null;
+  if (typeof content !== "string" || content === "" || last?.["tool_calls"] !== undefined) return {};
+  return { add_generation_prompt: false, continue_final_message: true };
 }
 
 /** Edits that only take away what a server might have kept short are not made, and the answer says so. */

@@ -272,6 +272,15 @@ describe("reading a Messages request", () => {
     });
   });
 
+  it("has an answer that the client began gone on with", () => {
+    const begun = [...USER, { role: "assistant", content: "The answer is" }];
+    expect(decode({ messages: begun }).body).toMatchObject({
+      add_generation_prompt: false,
+      continue_final_message: true,
+    });
+    expect(decode({}).body).not.toHaveProperty("continue_final_message");
+  });
+
   it("says that no edit of the context was made where one was asked for", () => {
     const edits = { context_management: { edits: [{ type: "clear_tool_uses_20250919" }] } };
     const { events } = streamed([chunkOf({ content: "a" }), chunkOf({}, "stop")], edits);
