@@ -109,6 +109,17 @@ describe("the stream of a message", () => {
     expect(events.at(-2)).toMatchObject({ delta: { stop_reason: "max_tokens" } });
   });
 
+  it("does not open a call again for the blanks behind it", () => {
+    const { events } = streamed([
+      chunkOf(toolDelta(0, { id: "a", name: "f", args: "{}" })),
+      chunkOf(toolDelta(1, { id: "b", name: "g", args: "{}" })),
+      chunkOf(toolDelta(0, { args: "\n" })),
+      chunkOf({}, "tool_calls"),
+    ]);
+    const starts = events.filter(({ type }) => type === "content_block_start");
+    expect(starts.map(({ content_block: block }) => (block as Json)["id"])).toEqual(["a", "b"]);
+  });
+
   it("names the sequence that stopped it", () => {
     const { events } = streamed([chunkOf({ content: "a" }), chunkOf({}, "stop", { stop_reason: "END" })]);
     expect(events.at(-2)).toMatchObject({ delta: { stop_reason: "stop_sequence", stop_sequence: "END" } });

@@ -106,6 +106,18 @@ describe("the stream of a response", () => {
     });
   });
 
+  it("tells the same of an answer that was cut off unstreamed", () => {
+    const message = {
+      content: "a",
+      tool_calls: [{ id: "c", type: "function", function: { name: "f", arguments: '{"x":' } }],
+    };
+    const json = { choices: [{ index: 0, message, finish_reason: "length" }] };
+    expect(JSON.parse(decode({ input: "hi" }).writer.whole(json, HEAD))).toMatchObject({
+      status: "incomplete",
+      output: [{ status: "completed" }, { status: "incomplete", arguments: '{"x":' }],
+    });
+  });
+
   it("tells reasoning as a summary where one was asked for, and seals it where that was", () => {
     const body = { reasoning: { summary: "auto" }, include: ["reasoning.encrypted_content"] };
     const { types, events } = streamed(FIELD_CASE, body);
@@ -263,6 +275,17 @@ describe("reading a Responses request", () => {
     expect(() => decode({ previous_response_id: "resp_y", input: "v" }, stored)).toThrow(
       /previous_response_id is "resp_y"; it must be the id of an earlier answer/,
     );
+  });
+
+  it("drops earlier instructions that were the whole system message", () => {
+    const first = decode({ instructions: "old", input: "u" });
+    const answer = { role: "assistant", content: "a" };
+    const stored = new Map([["resp_x", { messages: first.messages, answer, notes: first.notes }]]);
+    expect(decode({ previous_response_id: "resp_x", input: "v" }, stored).messages).toEqual([
+      { role: "user", content: "u" },
+      answer,
+      { role: "user", content: "v" },
+    ]);
   });
 
   it("translates what engines call otherwise, and lets through what it does not know", () => {
