@@ -24,6 +24,8 @@ export interface FuzzOptions {
   readonly seed: number;
   readonly requests: number;
   readonly concurrency: number;
+  /** How the engine is asked: with messages, or from token ids wherever it can be. */
+  readonly way: "text" | "auto";
   readonly onProgress?: (done: number) => void;
 }
 
@@ -33,6 +35,8 @@ export interface FuzzFigures {
   /** How many answers had each status; `gone`: the client left, or the connection broke. */
   readonly statuses: Readonly<Record<string, number>>;
   readonly calls: Readonly<Record<string, number>>;
+  /** Calls that were asked from token ids. */
+  readonly token_in: number;
   readonly roots: number;
   /** Bytes of heap in use after a collection, at a fifth, two fifths and so on of the way. */
   readonly heap: readonly number[];
@@ -45,6 +49,14 @@ const CALLS_A_ROLLOUT = 50;
 const REQUEST_WITHIN_MS = 20_000;
 const MAX_FAULTS = 20;
 const HEAP_SAMPLES = 5;
+/** Messages after which a conversation goes no further. */
+const MAX_HISTORY = 20;
+const GOING_ON: WireRequest = {
+  method: "POST",
+  path: "/r/ROLLOUT/v1/chat/completions",
+  headers: {},
+  body: { model: "any" },
+};
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
@@ -63,11 +75,16 @@ export async function runFuzz(options: FuzzOptions): Promise<FuzzFigures> {
     ledger,
     host: "127.0.0.1",
     port: 0,
+    way: options.way,
     blank: ["^x-anthropic-billing-header:.*$"],
     callDeadlineMs: REQUEST_WITHIN_MS / 2,
     limits: { bodyBytes: 1_000_000 },
-    log: (event, fields) => noteBugs(event, fields, fault),
+    log: (event, fields) => {
+      noteBugs(event, fields, fault);
+      if (event === "token_in_checked") wild.begin();
+    },
   });
+  if (options.way === "text") wild.begin();
   const run = new FuzzRun({ url: gateway.url, ledger, dice, fault });
   try {
     await run.all(options);
@@ -103,7 +120,10 @@ class FuzzRun {
   readonly #statuses = new Map<string, number>();
   readonly #calls = new Map<string, number>();
   #sent = 0;
+  /** A conversation of the rollout at hand that may go on, in either direction. */
+  #history: readonly unknown[] = [];
   #roots = 0;
+  #tokenIn = 0;
   readonly #heap: number[] = [];
 
   constructor(parts: FuzzParts) {
@@ -136,6 +156,7 @@ class FuzzRun {
       statuses: Object.fromEntries([...this.#statuses].sort(([one], [other]) => (one < other ? -1 : 1))),
       calls: Object.fromEntries(this.#calls),
       roots: this.#roots,
+      token_in: this.#tokenIn,
       heap: this.#heap,
     };
   }
@@ -164,6 +185,7 @@ class FuzzRun {
       const text = await answered.body.text();
       if (answered.statusCode >= 400 && !isJson(text))
         fault(`${status} at ${path} is no JSON: ${text.slice(0, 200)}`);
+      if (status === "200") this.#remember(path, body, text);
       if (answered.statusCode === 500 && text.includes("internal error")) fault(`a bug at ${path}: ${text}`);
     } catch (error) {
       // A stream that broke says so; a call that nobody ended is a fault.
@@ -175,9 +197,11 @@ class FuzzRun {
 
   #request(rollout: string): { path: string; body: Buffer; headers: Record<string, string> } {
     const { dice } = this.#parts;
-    const wire = dice.pick(this.#requests);
-    const short = { ...wire.body, max_tokens: 1 + dice.below(8) };
-    const json = dice.oneIn(5) ? short : mutateJson(short, dice);
+    const goesOn = dice.oneIn(3);
+    const wire = goesOn ? GOING_ON : dice.pick(this.#requests);
+    const history = { messages: [...this.#history, { role: "user", content: "Go on." }] };
+    const short = { ...wire.body, ...(goesOn ? history : {}), max_tokens: 1 + dice.below(8) };
+    const json = dice.oneIn(goesOn ? 2 : 5) ? short : mutateJson(short, dice);
     const bytes = Buffer.from(JSON.stringify(json) ?? "");
     const { authorization: _authorization, "x-api-key": _key, "content-type": _type, ...kept } = wire.headers;
     const headers: Record<string, string> = { ...kept };
@@ -190,6 +214,15 @@ class FuzzRun {
     return { path, headers, body: dice.oneIn(6) ? mutateBytes(bytes, dice) : bytes };
   }
 
+  /** What came back whole is the past of a request to come. */
+  #remember(path: string, body: Buffer, text: string): void {
+    if (!path.includes("/chat/completions") || !isJson(text)) return;
+    const answer = (JSON.parse(text) as { readonly choices?: readonly { readonly message?: unknown }[] })
+      .choices;
+    const asked = JSON.parse(body.toString()) as { readonly messages: readonly unknown[] };
+    this.#history = [...asked.messages, answer?.[0]?.message ?? null].slice(0, MAX_HISTORY);
+  }
+
   /** Every record verifies, and the rollout is complete; then it goes, so that what stays in memory is a leak. */
   async #check(rollout: string): Promise<void> {
     const { ledger, fault } = this.#parts;
@@ -199,6 +232,7 @@ class FuzzRun {
       await new Promise((resolve) => setTimeout(resolve, 10));
       known = await ledger.rollout(key);
     }
+    this.#history = [];
     if (known === null) return;
     if (isOpen(known.counts)) fault(`${rollout} is not complete: ${JSON.stringify(known.counts)}`);
     const calls = await ledger.calls(key);
@@ -208,6 +242,7 @@ class FuzzRun {
       const kind = call.status === "committed" && call.untrainable !== null ? "untrainable" : call.status;
       this.#calls.set(kind, (this.#calls.get(kind) ?? 0) + 1);
       if (call.parentCallId === null) this.#roots += 1;
+      if (call.way === "token-in") this.#tokenIn += 1;
     }
     await fetch(`${this.#parts.url}/rollouts/${rollout}`, { method: "DELETE" });
   }

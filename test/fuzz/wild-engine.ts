@@ -9,12 +9,15 @@ export interface WildEngine {
   readonly url: string;
   /** Answers that were spoilt. */
   readonly spoilt: number;
+  /** From here on answers are spoilt; until then all are left alone. */
+  begin(): void;
   close(): Promise<void>;
 }
 
 export async function startWildEngine(behind: string, dice: Dice): Promise<WildEngine> {
   const pool = new Agent({ connections: 64 });
   let spoilt = 0;
+  let began = false;
   const server = createServer((request, response) => {
     response.on("error", () => response.destroy());
     void answer(request, response).catch(() => response.destroy());
@@ -30,8 +33,7 @@ export async function startWildEngine(behind: string, dice: Dice): Promise<WildE
     });
     const bytes = Buffer.from(await asked.body.arrayBuffer());
     const type = String(asked.headers["content-type"]);
-    // What the gateway needs to begin at all.
-    if (request.method === "GET" || dice.oneIn(3)) {
+    if (!began || request.method === "GET" || dice.oneIn(3)) {
       response.writeHead(asked.statusCode, { "content-type": type }).end(bytes);
       return;
     }
@@ -45,6 +47,9 @@ export async function startWildEngine(behind: string, dice: Dice): Promise<WildE
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     get spoilt() {
       return spoilt;
+    },
+    begin: () => {
+      began = true;
     },
     close: async () => {
       server.closeAllConnections();
@@ -60,7 +65,7 @@ async function writeSpoilt(
   given: { readonly status: number; readonly type: string; readonly dice: Dice },
 ): Promise<void> {
   const { dice } = given;
-  const status = dice.oneIn(20) ? dice.pick([200, 204, 400, 404, 429, 500, 503]) : given.status;
+  const status = dice.oneIn(40) ? dice.pick([200, 204, 400, 404, 429, 500, 503]) : given.status;
   const type = dice.oneIn(20)
     ? dice.pick(["text/html", "text/event-stream", "application/json", ""])
     : given.type;
