@@ -10,7 +10,7 @@ import { messagesError } from "./messages-errors.ts";
 import type { MessagesAsked } from "./messages-request.ts";
 import { objectOf } from "./partial-json.ts";
 import { signatureOf } from "./reasoning-seal.ts";
-import { sseEvent } from "./sse-write.ts";
+import { jsonEvent } from "./sse-write.ts";
 import { messagesUsage } from "./usage.ts";
 
 const STOP_REASONS: Readonly<Record<string, string>> = {
@@ -55,7 +55,7 @@ class MessageStream implements StreamWriter {
   }
 
   fail(error: CoppiceError): string {
-    return sseEvent({ type: "error", text: JSON.stringify(messagesError(error)) });
+    return jsonEvent("error", messagesError(error));
   }
 
   /** Nothing may stand before the start, not even a ping. */
@@ -117,7 +117,7 @@ class MessageAnswer implements BlockSink {
   }
 
   tell(type: string, fields: Json): void {
-    this.#events.push(sseEvent({ type, text: JSON.stringify({ type, ...fields }) }));
+    this.#events.push(jsonEvent(type, { type, ...fields }));
   }
 
   flush(): string {

@@ -10,7 +10,7 @@ import { openAiError } from "./openai-errors.ts";
 import { seal } from "./reasoning-seal.ts";
 import { itemId, type ItemKind } from "./responses-ids.ts";
 import type { ResponsesAsked } from "./responses-request.ts";
-import { sseComment, sseEvent } from "./sse-write.ts";
+import { jsonEvent, sseComment } from "./sse-write.ts";
 import { responsesUsage } from "./usage.ts";
 
 export function responsesWriter(asked: ResponsesAsked): AnswerWriter {
@@ -114,8 +114,7 @@ class ResponseAnswer implements BlockSink {
   }
 
   tell(type: string, fields: Json): void {
-    const text = JSON.stringify({ type, sequence_number: this.#sequence, ...fields });
-    this.#events.push(sseEvent({ type, text }));
+    this.#events.push(jsonEvent(type, { type, sequence_number: this.#sequence, ...fields }));
     this.#sequence += 1;
   }
 

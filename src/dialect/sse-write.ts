@@ -18,6 +18,11 @@ export function sseEvent(event: SseEventOut): string {
   return `${type}${id}data: ${lines}\n\n`;
 }
 
+/** An event whose text is JSON, which has no line ends; `type` is a name that has none either. Nothing is looked at. */
+export function jsonEvent(type: string, value: unknown): string {
+  return `event: ${type}\ndata: ${JSON.stringify(value)}\n\n`;
+}
+
 /** A comment, which readers pass over: what keeps a silent connection open between two events. */
 export function sseComment(text = "heartbeat"): string {
   return `: ${oneLine(text, "comment")}\n\n`;
