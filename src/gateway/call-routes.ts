@@ -2,6 +2,7 @@
 // (`/v1`, `/v1/v1` or nothing, and any query), and the same without a prefix for those that name their rollout in a
 // header or by their key. Limits are checked before a body is read.
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { z } from "zod";
 import { CoppiceError } from "../errors.ts";
 import { chatDialect } from "../dialect/chat-completions.ts";
 import { completionsDialect } from "../dialect/completions.ts";
@@ -57,31 +58,64 @@ export const CALL_PREFIXES: readonly string[] = ["/r/:rollout", "/r/:rollout/a/:
 
 const DOCUMENTED_PREFIX = "/r/:rollout/v1";
 
-const APIS: readonly { readonly path: string; readonly dialect: Dialect; readonly summary: string }[] = [
+const APIS: readonly {
+  readonly path: string;
+  readonly dialect: Dialect;
+  readonly summary: string;
+  /** What the API's own description has as required and is documented here; the rest is its makers'. */
+  readonly needed: readonly ("messages" | "input" | "prompt" | "max_tokens")[];
+}[] = [
   {
     path: "/chat/completions",
     dialect: chatDialect,
     summary: "A chat completion, as the OpenAI API has it",
+    needed: ["messages"],
   },
-  { path: "/responses", dialect: responsesDialect, summary: "A response, as the OpenAI API has it" },
-  { path: "/messages", dialect: messagesDialect, summary: "A message, as the Anthropic API has it" },
+  {
+    path: "/responses",
+    dialect: responsesDialect,
+    summary: "A response, as the OpenAI API has it",
+    needed: ["input"],
+  },
+  {
+    path: "/messages",
+    dialect: messagesDialect,
+    summary: "A message, as the Anthropic API has it",
+    needed: ["messages", "max_tokens"],
+  },
   {
     path: "/completions",
     dialect: completionsDialect,
     summary: "A text completion, as the OpenAI API has it",
+    needed: ["prompt"],
   },
 ];
 
+/** For the document alone: a dialect reads what clients send, whatever it is. */
+function bodyOf(...needed: (typeof APIS)[number]["needed"]): z.ZodType {
+  const fields = {
+    messages: z.array(z.looseObject({ role: z.string(), content: z.unknown() })),
+    input: z.union([z.string(), z.array(z.looseObject({}))]),
+    prompt: z.string(),
+    max_tokens: z.number().int().min(1),
+  };
+  return z.looseObject({
+    model: z.string().optional(),
+    stream: z.boolean().optional(),
+    ...Object.fromEntries(needed.map((name) => [name, fields[name]])),
+  });
+}
+
 export function addCallRoutes(routes: Routes, parts: CallRouteParts): void {
   for (const prefix of CALL_PREFIXES) {
-    for (const { path, dialect, summary } of APIS) {
+    for (const { path, dialect, summary, needed } of APIS) {
       routes.add({
         method: "POST",
         url: prefix + path,
         permission: "call",
         errors: dialect.errors,
         checksGroup: true,
-        ...documented(prefix, { summary }),
+        ...documented(prefix, { summary, body: bodyOf(...needed) }),
         onRequest: (request, reply) => openLine(request, reply, parts),
         handle: (request, reply) => answerCall(dialect, { request, reply }, parts),
       });
@@ -91,7 +125,10 @@ export function addCallRoutes(routes: Routes, parts: CallRouteParts): void {
       url: `${prefix}/messages/count_tokens`,
       permission: "call",
       errors: messagesErrors,
-      ...documented(prefix, { summary: "How long a message's prompt is, in tokens" }),
+      ...documented(prefix, {
+        summary: "How long a message's prompt is, in tokens",
+        body: bodyOf("messages"),
+      }),
       onRequest: (request, reply) => openLine(request, reply, parts),
       handle: (request, reply) => countTokens(request, reply, parts),
     });
