@@ -13,6 +13,7 @@ import { rowsCommand } from "./rows.ts";
 import { serveCommand } from "./serve.ts";
 import { showCommand } from "./show.ts";
 import { startCommand } from "./start.ts";
+import { sweepCommand } from "./sweep.ts";
 import { UsageError } from "./usage.ts";
 import { verifyCommand } from "./verify.ts";
 import { viewCommand } from "./view.ts";
@@ -41,6 +42,7 @@ function program(): Command {
     exportCommand(),
     importCommand(),
     verifyCommand(),
+    sweepCommand(),
     doctorCommand(),
     keysCommand(),
   ]) {

@@ -31,6 +31,8 @@ export interface ExportOptions {
   /** Rows of more than one sampling convention may stand in the file. */
   readonly forceMixed?: boolean;
   readonly staleness?: Staleness;
+  /** Of the claim that the rows are delivered under, for the metadata. */
+  readonly claimId?: string;
   readonly onProgress?: (text: string) => void;
 }
 
@@ -167,6 +169,7 @@ async function chunksOf(
     weights: options.weights ?? null,
     convention,
     mixingForced: options.forceMixed ?? false,
+    ...(options.claimId === undefined ? {} : { claimId: options.claimId }),
     ...(delivery.kind === "stream" ? { failures: delivery.failures } : {}),
   });
   switch (options.format) {

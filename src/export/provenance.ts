@@ -17,11 +17,13 @@ export interface Provenance {
   readonly mixingForced: boolean;
   /** Refused rollouts, where all are known before the first row is written. */
   readonly failures?: readonly Failure[];
+  /** Where the rows are delivered under a claim. */
+  readonly claimId?: string;
 }
 
 /** Keys start with `coppice.`; values are text, floats as in JSON Lines, `null` for what nobody told. */
 export function metadataOf(shape: Shape, provenance: Provenance): ReadonlyMap<string, string> {
-  const { advantage, weights, convention, mixingForced, failures } = provenance;
+  const { advantage, weights, convention, mixingForced, failures, claimId } = provenance;
   const entries: [string, string][] = [
     ["coppice.schema_version", SCHEMA_VERSION],
     ["coppice.version", packageVersion()],
@@ -34,6 +36,7 @@ export function metadataOf(shape: Shape, provenance: Provenance): ReadonlyMap<st
     ["coppice.mixing_forced", String(mixingForced)],
   ];
   if (failures !== undefined) entries.push(["coppice.failures", `[${failures.map(failureLine).join(",")}]`]);
+  if (claimId !== undefined) entries.push(["coppice.claim_id", claimId]);
   return new Map(entries);
 }
 

@@ -8,6 +8,8 @@ export type EventType =
   | "rollout_opened"
   | "rollout_sealed"
   | "rollout_swept"
+  | "group_claimed"
+  | "group_acknowledged"
   | "call_admitted"
   | "call_settled"
   | "weights_set";

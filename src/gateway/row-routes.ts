@@ -65,7 +65,8 @@ export function addRowRoutes(routes: Routes, parts: SealParts): void {
   });
 }
 
-function optionsIn(query: {
+/** What a query says of advantages and weights. */
+export function optionsIn(query: {
   readonly advantage?: string | undefined;
   readonly weights?: string | undefined;
 }): Parameters<typeof parseGroupOptions>[0] {
@@ -98,7 +99,7 @@ async function sealOverdue(rollout: Rollout, parts: SealParts, now: number = Dat
   return (await sealRollout(rollout.rolloutId, {}, parts)).rollout;
 }
 
-const CONTENT_TYPES: Readonly<Record<FileFormat, string>> = {
+export const CONTENT_TYPES: Readonly<Record<FileFormat, string>> = {
   jsonl: JSON_LINES,
   arrow: "application/vnd.apache.arrow.stream",
   parquet: "application/vnd.apache.parquet",

@@ -9,6 +9,7 @@ import { VolatileLines } from "./blanked-lines.ts";
 import { browserGuard, type BrowserGuard } from "./browser-guard.ts";
 import { addCallRoutes } from "./call-routes.ts";
 import { ChatCalls } from "./chat-call.ts";
+import { addClaimRoutes } from "./claim-routes.ts";
 import { ClientLines } from "./client-line.ts";
 import { EventHub } from "./events.ts";
 import { gatewayMetrics } from "./gateway-metrics.ts";
@@ -136,6 +137,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     maxCallsInFlightPerRollout: limits.callsInFlightPerRollout,
   });
   addRolloutRoutes(routes, { ledger, recorder, marks, indexes, kept, weights, metrics, events, keyring });
+  addClaimRoutes(routes, { ledger, indexes, events });
   addRowRoutes(routes, { ledger, recorder, marks, metrics, events });
   addHealthRoutes(routes, { engine, ledger, recorder, metrics, events });
   options.extend?.(routes);

@@ -31,6 +31,8 @@ export interface AttemptRow {
   readonly failed: number;
   readonly unknown: number;
   readonly late: number;
+  /** When a claim of it was acknowledged; null: never. */
+  readonly published_at: number | null;
 }
 
 /** JSON for a column; null stays null. */

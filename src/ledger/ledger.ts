@@ -95,6 +95,54 @@ export interface RolloutFilter {
   readonly limit?: number;
 }
 
+export interface ClaimRequest {
+  /** Minted by whoever asks; the same again tells the same claim. */
+  readonly claimId: string;
+  /** Who takes the group, for people. */
+  readonly consumer: string;
+  readonly claimedAt: number;
+  readonly leaseMs: number;
+}
+
+/** - `expired`: the lease ran out before it was acknowledged; the group is given out again. */
+export type ClaimState = "held" | "expired" | "acknowledged";
+
+export interface ClaimMember {
+  readonly rolloutId: RolloutId;
+  readonly attempt: number;
+}
+
+export interface Claim {
+  readonly claimId: string;
+  /** A rollout without a group is a group of its own, named like it. */
+  readonly groupId: string;
+  readonly consumer: string;
+  readonly state: ClaimState;
+  readonly claimedAt: number;
+  readonly expiresAt: number;
+  readonly acknowledgedAt: number | null;
+  /** What is delivered and, once acknowledged, swept; oldest opened first. */
+  readonly members: readonly ClaimMember[];
+}
+
+/** What is too old to be kept: each a time before which it happened; null keeps all. */
+export interface SweepPolicy {
+  /** Rollouts that were opened before and have no outcome: swept. */
+  readonly openBefore: number | null;
+  /** Attempts that were published before, and their claims: forgotten, as if they had never been. */
+  readonly publishedBefore: number | null;
+  /** Records in late bins that are older: deleted. */
+  readonly lateBefore: number | null;
+  /** Count, and change nothing. */
+  readonly dryRun: boolean;
+}
+
+export interface SweepReport {
+  readonly openRollouts: number;
+  readonly publishedAttempts: number;
+  readonly lateCalls: number;
+}
+
 /** Carries words between the gateways of one ledger. Nothing may rest on a word: it can be lost. */
 export interface LedgerWire {
   /** To every other gateway. Contract: must not throw. */
@@ -173,6 +221,24 @@ export interface Ledger {
    * where it is not there or was swept before (what came late since then is deleted all the same).
    */
   sweep(key: AttemptKey): Promise<boolean>;
+
+  /**
+   * Gives a complete group (claim-rules.ts) that nobody holds to a consumer, the longest opened first, until the lease runs
+   * out; null where there is none. Its rollouts that are past their deadline are sealed without an outcome.
+   */
+  claim(request: ClaimRequest): Promise<Claim | null>;
+
+  /** The claim as it is at that time; null where it never was, or was forgotten. */
+  claimOf(claimId: string, now: number): Promise<Claim | null>;
+
+  /**
+   * The consumer has the claim's rows safe: its members are swept and never given out again. The same claim again is
+   * fine. Throws `not_found` for a claim that never was, `conflict` for one whose lease ran out.
+   */
+  acknowledge(claimId: string, now: number): Promise<Claim>;
+
+  /** Deletes what is too old, and says how much that was, or would be. */
+  sweepOld(policy: SweepPolicy): Promise<SweepReport>;
 
   setWeightVersion(version: string): Promise<void>;
   /** Null until the trainer has told one. */

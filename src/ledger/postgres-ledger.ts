@@ -11,14 +11,19 @@ import type {
   Admission,
   Admitted,
   AttemptKey,
+  Claim,
+  ClaimRequest,
   Ledger,
   OpenRollout,
   Rollout,
   RolloutFilter,
   Settled,
+  SweepPolicy,
+  SweepReport,
 } from "./ledger.ts";
 import { pickFields } from "./pending-call.ts";
 import type { HotVerb } from "./postgres-batch.ts";
+import { acknowledgeClaim, claimGroup, readClaim, sweepOld } from "./postgres-claims.ts";
 import { PostgresConnection, type PostgresOptions } from "./postgres-connection.ts";
 import { HotQueue } from "./postgres-hot-queue.ts";
 import { DEFAULT_LEASE_MS, Presence } from "./postgres-presence.ts";
@@ -130,6 +135,25 @@ class PostgresLedger implements Ledger {
 
   sweep(key: AttemptKey): Promise<boolean> {
     return this.#write((tx) => sweepAttempt(tx, key));
+  }
+
+  claim(request: ClaimRequest): Promise<Claim | null> {
+    return this.#write((tx) => claimGroup(tx, request));
+  }
+
+  claimOf(claimId: string, now: number): Promise<Claim | null> {
+    return this.#read((tx) => readClaim(tx, claimId, now));
+  }
+
+  acknowledge(claimId: string, now: number): Promise<Claim> {
+    return this.#write((tx) => acknowledgeClaim(tx, claimId, now));
+  }
+
+  sweepOld(policy: SweepPolicy): Promise<SweepReport> {
+    return this.#noted(() => {
+      this.#checkWritable();
+      return sweepOld(this.#connection, policy);
+    });
   }
 
   setWeightVersion(version: string): Promise<void> {

@@ -1,6 +1,7 @@
 // The verbs of `Ledger` on PostgreSQL but for the two hot ones (postgres-batch.ts), each within a transaction of its own.
 // The rules are those of sqlite-verbs.ts: every verb locks its attempts, checks, and then writes.
 import type { Call, CallId, CallSummary } from "../lineage/call.ts";
+import { canonicalJson } from "../lineage/message.ts";
 import { digestCall, type PendingCall } from "../lineage/record-digest.ts";
 import type { Outcome } from "../selection/outcome.ts";
 import { fieldsOfRow, outcomeOfRow, rolloutOfRow, type AttemptRow } from "./attempt-row.ts";
@@ -34,6 +35,7 @@ import {
   summariesOf,
 } from "./postgres-calls.ts";
 import type { Transaction } from "./postgres-connection.ts";
+import { checkUnclaimed } from "./postgres-held.ts";
 import {
   alreadySwept,
   cannotReopen,
@@ -75,6 +77,9 @@ export async function sealRollout(tx: Transaction, outcome: Outcome, sealedAt: n
   const kept = outcomeOfRow(newest) ?? { ...outcome, groupId, generationIndex };
   const filled = fillOutcome(kept, outcome);
   await checkPlace(tx, outcome.rolloutId, filled);
+  if (newest.state === "sealed" && canonicalJson(filled) !== canonicalJson(kept)) {
+    await checkUnclaimed(tx, newest, sealedAt);
+  }
   if (newest.state === "open") await sealAttempt(tx, newest, sealedAt);
   return rolloutOfRow(await setOutcome(tx, newest.attempt_key, filled), false);
 }

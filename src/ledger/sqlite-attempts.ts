@@ -170,6 +170,12 @@ export class AttemptTable {
     this.#db.prepare("UPDATE attempt SET state = 'swept' WHERE attempt_key = ?").run(attemptKey);
   }
 
+  setPublished(attemptKey: number, publishedAt: number): void {
+    this.#db
+      .prepare("UPDATE attempt SET published_at = ? WHERE attempt_key = ?")
+      .run(publishedAt, attemptKey);
+  }
+
   setOlder(attemptKey: number): void {
     this.#db.prepare("UPDATE attempt SET newest = 0 WHERE attempt_key = ?").run(attemptKey);
   }

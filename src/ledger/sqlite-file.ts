@@ -81,6 +81,16 @@ const MIGRATIONS: readonly string[] = [
   CREATE UNIQUE INDEX call_of_id ON call (call_id) WHERE late = 0;
   CREATE INDEX late_call_of_id ON call (call_id) WHERE late = 1;
   `,
+  `
+  ALTER TABLE attempt ADD COLUMN published_at REAL;
+  CREATE INDEX attempt_to_publish ON attempt (coalesce(group_id, rollout_id))
+    WHERE newest = 1 AND published_at IS NULL;
+  CREATE TABLE claim (
+    claim_id TEXT PRIMARY KEY, group_id TEXT NOT NULL, consumer TEXT NOT NULL, state TEXT NOT NULL,
+    claimed_at REAL NOT NULL, expires_at REAL NOT NULL, acknowledged_at REAL, members TEXT NOT NULL
+  );
+  CREATE UNIQUE INDEX claim_held ON claim (group_id) WHERE state = 'held';
+  `,
 ];
 
 export const SCHEMA_VERSION: number = MIGRATIONS.length;

@@ -11,11 +11,15 @@ import type {
   Admission,
   Admitted,
   AttemptKey,
+  Claim,
+  ClaimRequest,
   Ledger,
   OpenRollout,
   Rollout,
   RolloutFilter,
   Settled,
+  SweepPolicy,
+  SweepReport,
 } from "./ledger.ts";
 import { openHere, openInThread, type Connection } from "./sqlite-connection.ts";
 import type { TransactionFacts } from "./sqlite-engine.ts";
@@ -135,6 +139,22 @@ class QueuedLedger implements Ledger {
 
   sweep(key: AttemptKey): Promise<boolean> {
     return this.#ask("sweep", [key]);
+  }
+
+  claim(request: ClaimRequest): Promise<Claim | null> {
+    return this.#ask("claim", [request]);
+  }
+
+  claimOf(claimId: string, now: number): Promise<Claim | null> {
+    return this.#ask("claimOf", [claimId, now]);
+  }
+
+  acknowledge(claimId: string, now: number): Promise<Claim> {
+    return this.#ask("acknowledge", [claimId, now]);
+  }
+
+  sweepOld(policy: SweepPolicy): Promise<SweepReport> {
+    return this.#ask("sweepOld", [policy]);
   }
 
   setWeightVersion(version: string): Promise<void> {

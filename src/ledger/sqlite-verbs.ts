@@ -4,10 +4,22 @@
 import type Database from "better-sqlite3";
 import type { Call, CallId, CallSummary } from "../lineage/call.ts";
 import type { PendingCall } from "../lineage/record-digest.ts";
+import { canonicalJson } from "../lineage/message.ts";
 import { settleCall } from "../lineage/record-digest.ts";
 import type { Outcome } from "../selection/outcome.ts";
 import type { ImmediateVerbs, SettledPlace } from "./ledger-verbs.ts";
-import type { Admission, Admitted, AttemptKey, OpenRollout, Rollout, RolloutFilter } from "./ledger.ts";
+import type {
+  Admission,
+  Admitted,
+  AttemptKey,
+  Claim,
+  ClaimRequest,
+  OpenRollout,
+  Rollout,
+  RolloutFilter,
+  SweepPolicy,
+  SweepReport,
+} from "./ledger.ts";
 import {
   alreadySwept,
   callIdTaken,
@@ -24,18 +36,21 @@ import {
 import { fieldsOfRow, outcomeOfRow, rolloutOfRow, type AttemptRow } from "./attempt-row.ts";
 import { AttemptTable } from "./sqlite-attempts.ts";
 import { CallTable, inFlightCall } from "./sqlite-calls.ts";
+import { SqliteClaims } from "./sqlite-claims.ts";
 
 export class SqliteVerbs implements ImmediateVerbs {
   /** Why calls in flight will never settle, where the process that serves the file is dead; else null. */
   abandoned: string | null = null;
   readonly #attempts: AttemptTable;
   readonly #calls: CallTable;
+  readonly #claims: SqliteClaims;
   readonly #readSetting;
   readonly #writeSetting;
 
   constructor(db: Database.Database) {
     this.#attempts = new AttemptTable(db);
     this.#calls = new CallTable(db, this.#attempts);
+    this.#claims = new SqliteClaims(db, this.#attempts, this);
     this.#readSetting = db.prepare<[string], string>("SELECT value FROM setting WHERE name = ?").pluck();
     this.#writeSetting = db.prepare<[string, string]>(
       "INSERT OR REPLACE INTO setting (name, value) VALUES (?, ?)",
@@ -115,6 +130,9 @@ export class SqliteVerbs implements ImmediateVerbs {
     const kept = outcomeOfRow(newest) ?? { ...outcome, groupId, generationIndex };
     const filled = fillOutcome(kept, outcome);
     this.#checkPlace(newest, filled.groupId, filled.generationIndex);
+    if (newest.state === "sealed" && canonicalJson(filled) !== canonicalJson(kept)) {
+      this.#claims.checkUnclaimed(newest, sealedAt);
+    }
     if (newest.state === "open") this.#seal(newest, sealedAt);
     return this.#told(this.#attempts.setOutcome(newest.attempt_key, filled));
   }
@@ -169,6 +187,22 @@ export class SqliteVerbs implements ImmediateVerbs {
     this.#calls.deleteAll(attempt.attempt_key);
     this.#attempts.setSwept(attempt.attempt_key);
     return attempt.state !== "swept";
+  }
+
+  claim(request: ClaimRequest): Claim | null {
+    return this.#claims.claim(request);
+  }
+
+  claimOf(claimId: string, now: number): Claim | null {
+    return this.#claims.claimOf(claimId, now);
+  }
+
+  acknowledge(claimId: string, now: number): Claim {
+    return this.#claims.acknowledge(claimId, now);
+  }
+
+  sweepOld(policy: SweepPolicy): SweepReport {
+    return this.#claims.sweepOld(policy);
   }
 
   setWeightVersion(version: string): void {

@@ -45,8 +45,12 @@ function anyCommand(): fc.Arbitrary<Command> {
     weight,
     arbitrary: arbitrary.map((given) => named(`${make.name} ${JSON.stringify(given)}`, make(given))),
   });
+  const claim = fc.constantFrom("k0", "k1", "k2", "k3");
+  const now = fc.constantFrom(6000, 7000, 9000);
+  const old = fc.constantFrom(null, null, 1500, 6500);
   const openings = fc.record({
     ...group,
+    groupSize: fc.constantFrom(null, 1, 2),
     rolloutId: id,
     attempt: fc.constantFrom(null, null, 1, 2, 3),
     deadlineAt: fc.constantFrom(null, 8000),
@@ -90,6 +94,23 @@ function anyCommand(): fc.Arbitrary<Command> {
     command(1, fc.record({ id, attempt: fc.constantFrom(null, 1, 2) }), function sweep(told) {
       return (ledger) => ledger.sweep(key(told.attempt, told.id));
     }),
+    command(
+      2,
+      fc.record({ claimId: claim, claimedAt: now, leaseMs: fc.constantFrom(500, 5000) }),
+      function take(told) {
+        return (ledger) => ledger.claim({ ...told, consumer: "trainer" });
+      },
+    ),
+    command(2, fc.record({ claimId: claim, now }), function acknowledge(told) {
+      return (ledger) => ledger.acknowledge(told.claimId, told.now);
+    }),
+    command(
+      1,
+      fc.record({ openBefore: old, publishedBefore: old, lateBefore: old, dryRun: fc.boolean() }),
+      function sweepOld(told) {
+        return (ledger) => ledger.sweepOld(told);
+      },
+    ),
     command(1, fc.constantFrom("1", "2"), function weigh(version) {
       return (ledger) => ledger.setWeightVersion(version);
     }),
@@ -126,6 +147,7 @@ async function everythingIn(ledger: Ledger): Promise<unknown> {
     attempts,
     calls,
     groups: await ledger.rollouts({ groupId: "g" }),
+    claims: await Promise.all(["k0", "k1", "k2", "k3"].map((id) => ledger.claimOf(id, 8000))),
     version: await ledger.weightVersion(),
   };
 }

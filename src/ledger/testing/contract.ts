@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, describe } from "vitest";
 import type { Ledger } from "../ledger.ts";
 import { describeCalls } from "./contract-calls.ts";
+import { describeClaims } from "./contract-claims.ts";
 import { describeLate } from "./contract-late.ts";
 import { describeModel } from "./contract-model.ts";
 import { describeOpening } from "./contract-opening.ts";
@@ -39,6 +40,7 @@ export function describeLedgerContract(
     describeSealing(subject);
     describeCalls(subject);
     describeLate(subject);
+    describeClaims(subject);
     describeModel(makeLedger, options.lives ?? 100);
   });
 }

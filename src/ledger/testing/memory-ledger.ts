@@ -5,17 +5,30 @@ import { CoppiceError } from "../../errors.ts";
 import type { Call, CallId, CallSummary, RolloutId } from "../../lineage/call.ts";
 import { digestCall, settleCall, type PendingCall } from "../../lineage/record-digest.ts";
 import type { Outcome } from "../../selection/outcome.ts";
+import {
+  claimAt,
+  claimed,
+  isClaimable,
+  isOverdue,
+  leaseOver,
+  noOutcome,
+  unknownClaim,
+} from "../claim-rules.ts";
 import { pickFields, unansweredCall } from "../pending-call.ts";
 import type {
   Admission,
   Admitted,
   AttemptKey,
   CallCounts,
+  Claim,
+  ClaimRequest,
   Ledger,
   OpenRollout,
   Rollout,
   RolloutFilter,
   Settled,
+  SweepPolicy,
+  SweepReport,
 } from "../ledger.ts";
 import { alreadySwept, callIdTaken, cannotReopen, placeTaken } from "../rollout-rules.ts";
 
@@ -28,11 +41,13 @@ interface Attempt {
   settled: Call[];
   lateInFlight: PendingCall[];
   late: Call[];
+  publishedAt: number | null;
 }
 
 export class MemoryLedger implements Ledger {
   readonly location = "memory";
-  readonly #attempts: Attempt[] = [];
+  #attempts: Attempt[] = [];
+  #claims: Claim[] = [];
   #weightVersion: string | null = null;
 
   /** What the next process finds: calls in flight are unknown. */
@@ -156,6 +171,12 @@ export class MemoryLedger implements Ledger {
     const generationIndex = first("generation_index", told.generationIndex, outcome.generationIndex);
     const reward = first("reward", before?.reward, outcome.reward);
     this.#checkGroup(outcome.rolloutId, groupId, generationIndex);
+    const changes =
+      groupId !== told.groupId || generationIndex !== told.generationIndex || reward !== before?.reward;
+    const group = told.groupId ?? told.rolloutId;
+    if (told.state === "sealed" && before !== null && changes && this.#isHeld(group, sealedAt)) {
+      throw claimed(told.rolloutId, group);
+    }
     if (told.state === "open") sealAttempt(attempt, sealedAt);
     attempt.told = {
       ...attempt.told,
@@ -242,6 +263,97 @@ export class MemoryLedger implements Ledger {
     return wasThere;
   }
 
+  async claim({ claimId, consumer, claimedAt, leaseMs }: ClaimRequest): Promise<Claim | null> {
+    const again = await this.claimOf(claimId, claimedAt);
+    if (again !== null) return again;
+    const groups = new Map<string, Attempt[]>();
+    for (const attempt of this.#attempts.toSorted((one, other) => one.told.openedAt - other.told.openedAt)) {
+      if (this.#newest(attempt.told.rolloutId) !== attempt || attempt.publishedAt !== null) continue;
+      const groupId = attempt.told.groupId ?? attempt.told.rolloutId;
+      groups.set(groupId, [...(groups.get(groupId) ?? []), attempt]);
+    }
+    for (const [groupId, members] of groups) {
+      if (this.#isHeld(groupId, claimedAt)) continue;
+      const told = members.map((member) => member.told);
+      if (!isClaimable(told, claimedAt)) continue;
+      for (const one of told) {
+        if (isOverdue(one, claimedAt)) await this.seal(noOutcome(one.rolloutId), claimedAt);
+      }
+      this.#claims.push({
+        claimId,
+        groupId,
+        consumer,
+        state: "held",
+        claimedAt,
+        expiresAt: claimedAt + leaseMs,
+        acknowledgedAt: null,
+        members: told
+          .filter(({ state }) => state !== "swept")
+          .map(({ rolloutId, attempt }) => ({ rolloutId, attempt })),
+      });
+      return this.claimOf(claimId, claimedAt);
+    }
+    return null;
+  }
+
+  async claimOf(claimId: string, now: number): Promise<Claim | null> {
+    const index = this.#claims.findIndex((one) => one.claimId === claimId);
+    const claim = this.#claims[index];
+    if (claim === undefined) return null;
+    const taken = this.#claims.slice(index + 1).some(({ groupId }) => groupId === claim.groupId);
+    return claimAt(taken && claim.state === "held" ? { ...claim, state: "expired" } : claim, now);
+  }
+
+  async acknowledge(claimId: string, now: number): Promise<Claim> {
+    const claim = await this.claimOf(claimId, now);
+    if (claim === null) throw unknownClaim(claimId);
+    if (claim.state === "expired") throw leaseOver(claim);
+    if (claim.state === "acknowledged") return claim;
+    for (const member of claim.members) {
+      await this.sweep(member);
+      const attempt = this.#find(member);
+      if (attempt !== undefined) attempt.publishedAt = now;
+    }
+    const acknowledged: Claim = { ...claim, state: "acknowledged", acknowledgedAt: now };
+    this.#claims = this.#claims.map((one) => (one.claimId === claimId ? acknowledged : one));
+    return acknowledged;
+  }
+
+  async sweepOld({ openBefore, publishedBefore, lateBefore, dryRun }: SweepPolicy): Promise<SweepReport> {
+    const before = (time: number | null, bound: number | null): boolean =>
+      time !== null && bound !== null && time < bound;
+    const open = this.#attempts.filter(
+      (one) =>
+        one.told.state === "open" &&
+        this.#newest(one.told.rolloutId) === one &&
+        before(one.told.openedAt, openBefore),
+    );
+    const published = this.#attempts.filter((one) => before(one.publishedAt, publishedBefore));
+    const isOld = (call: Call): boolean => before(call.settledAt ?? call.admittedAt, lateBefore);
+    const gone = dryRun ? [] : published;
+    const forgotten = new Set(
+      gone.filter((one) => this.#newest(one.told.rolloutId) === one).map((one) => one.told.rolloutId),
+    );
+    if (!dryRun) for (const one of open) await this.sweep(one.told);
+    this.#attempts = this.#attempts.filter(
+      (one) => !gone.includes(one) && !forgotten.has(one.told.rolloutId),
+    );
+    const late = this.#attempts.flatMap((one) => one.late.filter(isOld));
+    if (!dryRun) {
+      for (const one of this.#attempts) one.late = one.late.filter((call) => !isOld(call));
+      this.#claims = this.#claims.filter(
+        (one) => one.state === "held" || !before(one.acknowledgedAt ?? one.expiresAt, publishedBefore),
+      );
+    }
+    return { openRollouts: open.length, publishedAttempts: published.length, lateCalls: late.length };
+  }
+
+  #isHeld(groupId: string, now: number): boolean {
+    return this.#claims.some(
+      (claim) => claim.groupId === groupId && claim.state === "held" && claim.expiresAt > now,
+    );
+  }
+
   async setWeightVersion(version: string): Promise<void> {
     this.#weightVersion = version;
   }
@@ -281,6 +393,7 @@ export class MemoryLedger implements Ledger {
       settled: [],
       lateInFlight: [],
       late: [],
+      publishedAt: null,
     };
     this.#attempts.push(begun);
     return begun;

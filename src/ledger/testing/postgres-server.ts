@@ -13,7 +13,8 @@ export interface PostgresServer {
   /** `postgres://USER:PASSWORD@HOST:PORT`, without a database. */
   readonly url: string;
   readonly port: number;
-  stop(): Promise<void>;
+  /** Stops it; its data are gone unless they are to be kept. */
+  stop(how?: { readonly keep: boolean }): Promise<void>;
   /** Starts it again on the same data and port. */
   start(): Promise<void>;
 }
@@ -46,9 +47,10 @@ export async function startPostgres(durable: boolean): Promise<PostgresServer> {
     url: `postgres://coppice:${encodeURIComponent(password)}@127.0.0.1:${port}`,
     port,
     start: () => postgres.start(),
-    stop: async () => {
+    stop: async (how) => {
       await postgres.stop();
-      if (existsSync(databaseDir)) rmSync(databaseDir, { recursive: true, force: true });
+      if (how?.keep !== true && existsSync(databaseDir))
+        rmSync(databaseDir, { recursive: true, force: true });
     },
   };
 }
