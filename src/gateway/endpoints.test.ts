@@ -99,7 +99,7 @@ describe("every operation", () => {
       { cookie: CLIENT },
     ]) {
       const answers = await each(keyed, ({ method, path, hasBody }) =>
-        under.send(method, path, hasBody ? {} : undefined, headers as Record<string, string>),
+        under.send(method, path, hasBody ? {} : undefined, headers),
       );
       expect(answers).toEqual(allOf(keyed, "401"));
     }
@@ -144,7 +144,7 @@ describe("every operation", () => {
       ['"text"', {}],
       [Buffer.from([0x7b, 0xff, 0xfe, 0x7d]), {}],
       ["{}", { "content-encoding": "gzip" }],
-      [`${"[".repeat(5000)}`, {}],
+      ["[".repeat(5000), {}],
     ];
     for (const [body, more] of bodies) {
       const answers = await each(writing, ({ method, path }) =>
@@ -178,7 +178,7 @@ describe("every operation", () => {
         const body = Object.fromEntries(
           [...fields, "__proto__", "stream", "n", "tools"].map((key) => [key, value]),
         );
-        const at = `${path.replace(/-1/, odd[index % odd.length] as string)}?limit=${String(value)}&format=%00&${index}`;
+        const at = `${path.replace(/-1/, odd[index % odd.length] as string)}?limit=${encodeURIComponent(JSON.stringify(value))}&format=%00&${index}`;
         const answered = await under.send(method, at, hasBody ? body : undefined, bearer(OPERATOR));
         expect([name, at, answered.status]).toEqual([
           name,
