@@ -16,6 +16,16 @@ export type AgentErrorCode =
   | "finished"
   /** The final form names the last accepted response, and there is none. */
   | "nothing_accepted"
+  /** The outcome was not posted yet. */
+  | "not_finished"
+  /** A fork has no outcome of its own. */
+  | "not_the_first"
+  /** What was done before cannot be done with this fork: it was discarded. */
+  | "discarded"
+  /** The view does not fit the engine's context, and the policy has no shorter one. */
+  | "context_full"
+  /** The journal cannot be read, or is of another conversation. */
+  | "invalid_journal"
   /** An argument is not what it must be. */
   | "invalid_argument"
   /** A policy's view is empty, lost the system message, edits an answer or breaks a pair of tool call and result. */

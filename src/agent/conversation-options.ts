@@ -1,8 +1,10 @@
 // What a conversation is made of and what its calls take, and the checks on it: every fault names the argument, its
 // value and what would be right.
 import { AgentError } from "./agent-error.ts";
+import type { Answer } from "./answer.ts";
 import { frozenMessage, type ChatClient, type ChatMessage, type RequestFields } from "./chat-client.ts";
 import type { Policy } from "./policy.ts";
+import type { Journal } from "./journal.ts";
 import type { GatewayOptions } from "./rollout-api.ts";
 
 export interface ConversationOptions {
@@ -22,6 +24,12 @@ export interface ConversationOptions {
   readonly maxRejections?: number;
   /** Sent with every call: `temperature`, `max_tokens`, `tools` and so on. `n` must be 1. */
   readonly request?: RequestFields;
+  /** `drop` leaves the reasoning out of accepted answers when they are sent back; by default they go back as they came. */
+  readonly reasoning?: "keep" | "drop";
+  /** Tokens that the engine's context holds: a view that would not fit is compacted, or refused, before it is sent. */
+  readonly contextLimit?: number;
+  /** Where each answer and each decision is written down; with entries in it the conversation goes on where they end. */
+  readonly journal?: Journal;
   /** Where the outcome goes; by default the client's base URL without its `/r/...` and `/v1`. */
   readonly gatewayUrl?: string;
   /** By default the client's key. */
@@ -38,6 +46,22 @@ export interface AskOptions {
   /** For this call alone, over the conversation's own. */
   readonly request?: RequestFields;
   readonly signal?: AbortSignal;
+}
+
+/** What a fork has of its own; the rest is the conversation's that it was forked from. */
+export interface ForkOptions {
+  /** With system, task or messages the fork starts afresh from them; without, it goes on from the history here. */
+  readonly system?: string;
+  readonly task?: string;
+  readonly messages?: readonly ChatMessage[];
+  /** Goes on from this accepted answer instead of the last one. */
+  readonly after?: Answer;
+  readonly client?: ChatClient;
+  readonly model?: string;
+  /** Default: no compaction. */
+  readonly policy?: Policy;
+  readonly maxRejections?: number;
+  readonly request?: RequestFields;
 }
 
 export interface FinishOptions {
@@ -58,7 +82,9 @@ export function toMessages(observation: Observation | undefined): readonly ChatM
   return Object.freeze(messages.map(frozenMessage));
 }
 
-export function firstMessages({ system, task, messages = [] }: ConversationOptions): ChatMessage[] {
+export type FirstMessages = Pick<ConversationOptions, "system" | "task" | "messages">;
+
+export function firstMessages({ system, task, messages = [] }: FirstMessages): ChatMessage[] {
   const head = [
     ...(system === undefined ? [] : [{ role: "system", content: system }]),
     ...(task === undefined ? [] : [{ role: "user", content: task }]),
@@ -91,6 +117,12 @@ export function checkRequest(request: RequestFields): RequestFields {
     );
   }
   return request;
+}
+
+export function finite(name: string, value: number | undefined): number | null {
+  if (value === undefined) return null;
+  if (Number.isFinite(value)) return value;
+  throw new AgentError("invalid_argument", `${name} is ${value}; it must be a finite number`);
 }
 
 export function nonEmpty(name: string, value: string): string {

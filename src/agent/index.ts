@@ -2,9 +2,25 @@
 export { AgentError, type AgentErrorCode } from "./agent-error.ts";
 export type { Answer, ToolCall } from "./answer.ts";
 export type { ChatClient, ChatMessage, ChatPromise, RequestFields } from "./chat-client.ts";
-export type { AskOptions, ConversationOptions, FinishOptions, Observation } from "./conversation-options.ts";
-export { Conversation, type RejectedAnswer } from "./conversation.ts";
-export { everyActions, none, type EveryActionsOptions, type Policy, type PolicyInput } from "./policy.ts";
+export { compose } from "./compose.ts";
+export type {
+  AskOptions,
+  ConversationOptions,
+  FinishOptions,
+  ForkOptions,
+  Observation,
+} from "./conversation-options.ts";
+export { Conversation } from "./conversation.ts";
+export { fileJournal, memoryJournal, type Journal, type RootKind } from "./journal.ts";
+export {
+  everyActions,
+  none,
+  type EveryActionsOptions,
+  type Policy,
+  type PolicyCallOptions,
+  type PolicyInput,
+} from "./policy.ts";
+export { recency, type RecencyOptions } from "./recency.ts";
 export {
   openRollout,
   postOutcome,
@@ -15,3 +31,16 @@ export {
   type OutcomeFields,
   type Reference,
 } from "./rollout-api.ts";
+export type { CallNote, RejectedAnswer } from "./rollout-record.ts";
+export {
+  afterActions,
+  always,
+  anyOf,
+  onDemand,
+  overTokens,
+  scheduled,
+  whenFull,
+  type Schedule,
+} from "./schedule.ts";
+export { summarise, type SummariseOptions } from "./summarise.ts";
+export { tokenBudget, type TokenBudgetOptions } from "./token-budget.ts";

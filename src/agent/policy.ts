@@ -1,9 +1,9 @@
 // Compaction policies. A policy turns the history into a view, the messages of the next request. It only chooses:
 // what it is given is frozen, and what it returns is checked (view.ts), so that history cannot be edited.
 
-import { AgentError } from "./agent-error.ts";
 import type { Answer } from "./answer.ts";
-import type { ChatMessage } from "./chat-client.ts";
+import type { ChatClient, ChatMessage, RequestFields } from "./chat-client.ts";
+import { wholeFromOne } from "./numbers.ts";
 
 /** What a policy may look at. Later versions may tell more; a policy that reads less goes on working. */
 export interface PolicyInput {
@@ -20,6 +20,28 @@ export interface PolicyInput {
    * Before the first accepted answer it is the history. Returning it keeps the tree going; anything else is a rewrite.
    */
   readonly continued: readonly ChatMessage[];
+  /** Actions accepted since the view was last rewritten; all of them where it never was. */
+  readonly actionsSinceRewrite: number;
+  /** The engine refused `continued` as longer than its context: only a shorter view can be asked. */
+  readonly contextFull: boolean;
+  /** The agent asked for compaction, with `conversation.compact()`. */
+  readonly demanded: boolean;
+  /** Tokens of these messages as a prompt, the conversation's tools with them, by the engine's tokenizer and template. */
+  readonly count: (messages: readonly ChatMessage[]) => Promise<number>;
+  /**
+   * Asks a model for the policy itself. Through the conversation's client the call is part of the rollout's record, with
+   * the class `compaction`; it trains only where `train` says so and an answer to the view that comes of it is had.
+   */
+  readonly call: (messages: readonly ChatMessage[], options?: PolicyCallOptions) => Promise<Answer>;
+}
+
+export interface PolicyCallOptions {
+  readonly train?: boolean;
+  /** Another model of the gateway's; by default the conversation's own. */
+  readonly model?: string;
+  /** Another client: its calls are in no record, unless it goes to the gateway too. */
+  readonly client?: ChatClient;
+  readonly request?: RequestFields;
 }
 
 /**
@@ -30,9 +52,9 @@ export interface PolicyInput {
  */
 export type Policy = (input: PolicyInput) => readonly ChatMessage[] | Promise<readonly ChatMessage[]>;
 
-/** No compaction: the view is the whole history. */
+/** No compaction: the view goes on from the last answer, so it is the whole history. */
 export function none(): Policy {
-  return ({ history }) => history;
+  return ({ continued }) => continued;
 }
 
 export interface EveryActionsOptions {
@@ -50,9 +72,7 @@ export interface EveryActionsOptions {
  * Throws `invalid_argument` unless n is a whole number from 1 up.
  */
 export function everyActions(n: number, options: EveryActionsOptions = {}): Policy {
-  if (!Number.isSafeInteger(n) || n < 1) {
-    throw new AgentError("invalid_argument", `everyActions got ${n}; it must be a whole number from 1 up`);
-  }
+  wholeFromOne("everyActions", n);
   return ({ history, head, observation, accepted, continued }) => {
     if (accepted.length === 0 || accepted.length % n !== 0) return continued;
     const view = [...head];

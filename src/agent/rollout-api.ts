@@ -87,6 +87,18 @@ export function postOutcome(
   });
 }
 
+/** Tokens of a Messages request as a prompt; nothing is sampled and nothing recorded. */
+export async function countTokens(
+  rolloutId: string,
+  body: Readonly<Record<string, unknown>>,
+  options: GatewayOptions,
+): Promise<number> {
+  const path = `/r/${encodeURIComponent(rolloutId)}/v1/messages/count_tokens`;
+  const { input_tokens: tokens } = await request("POST", path, options, body);
+  if (typeof tokens === "number") return tokens;
+  throw new AgentError("gateway_refused", `POST ${path}: the answer has no input_tokens`);
+}
+
 async function request(
   method: string,
   path: string,
