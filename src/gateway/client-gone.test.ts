@@ -168,7 +168,9 @@ describe("a client that goes away", () => {
       await eventually("three tokens came", () => dropped.received().split('"content":"').length - 1 >= 4);
       const body = JSON.stringify(user("again"));
       dropped.leave();
-      other.socket.write(`POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+      other.socket.write(
+        `POST ${path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+      );
       await eventually("the second call is there", async () => (await under.calls(rollout)).length === 3);
       const [, first, second] = await under.calls(rollout);
       expect(first?.status).toBe("aborted");
@@ -191,7 +193,9 @@ describe("a client that goes away", () => {
   test("before its request is whole leaves no record and no call in flight", async () => {
     const under = await startUnderTest();
     const call = await rawPost(under.url, "/healthz", {});
-    call.socket.write("POST /r/r1/v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{");
+    call.socket.write(
+      "POST /r/r1/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{",
+    );
     await eventually(
       "the call is in flight",
       async () => (await metric(under, "coppice_calls_in_flight")) === 1,
@@ -209,7 +213,7 @@ describe("a client that goes away", () => {
     for (let round = 0; round < 30; round++) {
       const seen = call.received().split("chatcmpl-").length;
       call.socket.write(
-        `POST /r/r1/v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+        `POST /r/r1/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
       );
       await eventually("the answer is there", () => call.received().split("chatcmpl-").length > seen);
     }

@@ -54,7 +54,7 @@ describe("closing", () => {
     const closing = under.gateway.close();
     const body = JSON.stringify({ messages: [{ role: "user", content: "x" }] });
     other.socket.write(
-      `POST /r/r2/v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+      `POST /r/r2/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     );
     await other.until("[DONE]");
     await closing;
