@@ -1,13 +1,12 @@
 // A call through the gateway beside the engine asked directly and beside a bare proxy that parses nothing: CPU a call of
 // the process in the middle, and latency and throughput as a client sees them. Interleaved rounds; ledger on disk.
 //   node bench/gateway.mjs [--rounds 5] [--stream]     after a build; ends with one JSON line
-import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { machine, round, spread } from "./measure.mjs";
+import { cpuMs, freePort, run, start, stopAll } from "./processes.mjs";
 
 const argument = (name, fallback) => {
   const at = process.argv.indexOf(`--${name}`);
@@ -16,43 +15,6 @@ const argument = (name, fallback) => {
 const ROUNDS = Number(argument("rounds", 5));
 const STREAM = process.argv.includes("--stream") ? "1" : "0";
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
-const TICK_MS = 10;
-const children = [];
-
-const freePort = () =>
-  new Promise((resolve) => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
-
-/** Starts a process and resolves with it at its first line. */
-function start(args) {
-  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
-  children.push(child);
-  return new Promise((resolve, reject) => {
-    child.stdout.once("data", () => resolve(child));
-    child.once("exit", (code) => reject(new Error(`${args[0]} ended with ${code}`)));
-  });
-}
-
-function run(args) {
-  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
-  let text = "";
-  child.stdout.on("data", (part) => (text += part));
-  return new Promise((resolve, reject) => {
-    child.once("exit", (code) =>
-      code === 0 ? resolve(JSON.parse(text)) : reject(new Error(`${args[0]}: ${code}`)),
-    );
-  });
-}
-
-/** User and system time of a process so far, all its threads. */
-function cpuMs(pid) {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
-  return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
-}
 
 const folder = mkdtempSync(join(tmpdir(), "coppice-bench-"));
 try {
@@ -61,7 +23,17 @@ try {
   const proxy = await start([here("bare-proxy.mjs"), String(proxyPort), String(enginePort)]);
   const gateway = await start([
     here("../dist/cli/main.js"),
-    ...["serve", "--engine", `http://127.0.0.1:${enginePort}`, "--model", "stub"],
+    ...[
+      "serve",
+      "--engine",
+      `http://127.0.0.1:${enginePort}`,
+      "--model",
+      "stub",
+      "--engine-kind",
+      "vllm",
+      "--way",
+      "text",
+    ],
     ...["--ledger", join(folder, "bench.db"), "--port", String(gatewayPort)],
   ]);
   const subjects = {
@@ -123,6 +95,6 @@ try {
   }
   process.stdout.write(`${JSON.stringify(figures)}\n`);
 } finally {
-  for (const child of children) child.kill();
+  stopAll();
   rmSync(folder, { recursive: true, force: true });
 }

@@ -1,21 +1,27 @@
 // A bounded load of chat calls from one process. Sent by gateway.mjs as a child, so that its CPU is not the subject's.
-//   node bench/load.mjs URL SHAPE CONCURRENCY CALLS IDS STREAM   prints one JSON line
+//   node bench/load.mjs URL SHAPE CONCURRENCY CALLS IDS STREAM [DIALECT]   prints one JSON line
 // A rollout gets 20 calls; its id is fresh for each.
 import http from "node:http";
 
-const [url, shape, concurrencyText, callsText, idsText, streamText] = process.argv.slice(2);
+const [url, shape, concurrencyText, callsText, idsText, streamText, dialect] = process.argv.slice(2);
 const concurrency = Number(concurrencyText);
 const calls = Number(callsText);
 const agent = new http.Agent({ keepAlive: true, maxSockets: concurrency });
 const text = "lorem ipsum dolor sit amet consectetur ".repeat(shape === "large" ? 3360 : 105);
+const messages = [
+  { role: "system", content: `@@${shape}@@ you are an agent` },
+  { role: "user", content: text },
+];
+const DIALECTS = {
+  chat: { messages, max_tokens: 512 },
+  responses: { input: messages, max_output_tokens: 512 },
+  messages: { system: messages[0].content, messages: messages.slice(1), max_tokens: 512 },
+  completions: { prompt: messages.map(({ content }) => content).join("\n"), max_tokens: 512 },
+};
 const body = Buffer.from(
   JSON.stringify({
     model: "stub",
-    messages: [
-      { role: "system", content: `@@${shape}@@ you are an agent` },
-      { role: "user", content: text },
-    ],
-    max_tokens: 512,
+    ...DIALECTS[dialect ?? "chat"],
     temperature: 1,
     ...(idsText === "1" ? { return_token_ids: true, logprobs: true } : {}),
     ...(streamText === "1" ? { stream: true } : {}),

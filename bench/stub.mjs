@@ -67,7 +67,39 @@ function bodies(promptLength, generatedLength) {
     event({ ...head, object: "chat.completion.chunk", choices: [], usage }),
     Buffer.from("data: [DONE]\n\n"),
   ];
-  return { told: whole(true), plain: whole(false), toldStream: stream(true), plainStream: stream(false) };
+  const textChunk = (choice) =>
+    event({
+      id: "cmpl-stub",
+      object: "text_completion",
+      created: head.created,
+      model: "stub",
+      choices: [{ index: 0, finish_reason: null, ...choice }],
+    });
+  const textStream = [
+    ...generated.map((id, at) =>
+      textChunk({
+        text: content[at].token,
+        logprobs: {
+          text_offset: [at],
+          token_logprobs: [content[at].logprob],
+          tokens: [content[at].token],
+          top_logprobs: [{}],
+        },
+        finish_reason: at === generatedLength - 1 ? "stop" : null,
+        token_ids: [id],
+        prompt_token_ids: at === 0 ? prompt : null,
+      }),
+    ),
+    event({ id: "cmpl-stub", object: "text_completion", choices: [], usage }),
+    Buffer.from("data: [DONE]\n\n"),
+  ];
+  return {
+    told: whole(true),
+    plain: whole(false),
+    toldStream: stream(true),
+    plainStream: stream(false),
+    textStream,
+  };
 }
 
 const SHAPES = { small: bodies(1024, 64), large: bodies(32_768, 512) };
@@ -87,7 +119,9 @@ const server = http.createServer((request, response) => {
     const told = body.includes("return_token_ids");
     if (body.includes('"stream":true') || body.includes('"stream": true')) {
       response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8" });
-      for (const part of told ? shape.toldStream : shape.plainStream) response.write(part);
+      const text = request.url.startsWith("/v1/completions");
+      for (const part of text ? shape.textStream : told ? shape.toldStream : shape.plainStream)
+        response.write(part);
       response.end();
       return;
     }
