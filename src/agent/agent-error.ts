@@ -26,6 +26,8 @@ export type AgentErrorCode =
   | "context_full"
   /** The journal cannot be read, or is of another conversation. */
   | "invalid_journal"
+  /** What an agent left of its work cannot be read as a transcript. */
+  | "invalid_transcript"
   /** An argument is not what it must be. */
   | "invalid_argument"
   /** A policy's view is empty, lost the system message, edits an answer or breaks a pair of tool call and result. */

@@ -44,3 +44,4 @@ export {
 } from "./schedule.ts";
 export { summarise, type SummariseOptions } from "./summarise.ts";
 export { tokenBudget, type TokenBudgetOptions } from "./token-budget.ts";
+export { readTranscript, readTranscriptText, type Transcript, type TranscriptKind } from "./transcript.ts";

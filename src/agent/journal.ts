@@ -180,7 +180,7 @@ export function readEntry(
   const entry = deepFreeze(parsed.data);
   if (entry.type !== "answered") return entry;
   const known = [...historyOf(entry.agent), ...entry.observation];
-  const view = unpack(entry.view as readonly Packed[], known);
+  const view = unpack(entry.view, known);
   if (view === null) {
     throw new AgentError("invalid_journal", `line ${number} of the journal has a view beyond its history`);
   }

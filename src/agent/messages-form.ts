@@ -39,7 +39,7 @@ function contentOf(message: ChatMessage): readonly Json[] {
   const reasoning = said["reasoning"] ?? said["reasoning_content"];
   return [
     ...(typeof reasoning === "string" && reasoning !== ""
-      ? [{ type: "thinking", thinking: reasoning, signature: String(said["signature"] ?? "coppice") }]
+      ? [{ type: "thinking", thinking: reasoning, signature: said["signature"] ?? "coppice" }]
       : []),
     ...blocks(message.content),
     ...(Array.isArray(message.tool_calls) ? message.tool_calls.map(toolUse) : []),

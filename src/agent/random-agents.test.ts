@@ -189,7 +189,7 @@ async function check(under: UnderTest, id: string, chat: Conversation): Promise<
       .filter((span) => span["trained"] === true)
       .map((span) => span["call_id"]),
   );
-  expect(trained.map((call) => responseOf.get(call)).sort()).toEqual([...chat.kept].sort());
+  expect(trained.map((call) => String(responseOf.get(call))).sort()).toEqual([...chat.kept].sort());
   const accepted = chat.calls.filter(({ verdict }) => verdict === "accepted");
   expect(accepted.map(({ responseId }) => responseId).sort()).toEqual([...chat.kept].sort());
 }

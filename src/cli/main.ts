@@ -10,6 +10,7 @@ import { exportCommand } from "./export.ts";
 import { importCommand } from "./import.ts";
 import { keysCommand } from "./keys.ts";
 import { rowsCommand } from "./rows.ts";
+import { runCommand } from "./run.ts";
 import { serveCommand } from "./serve.ts";
 import { showCommand } from "./show.ts";
 import { startCommand } from "./start.ts";
@@ -34,6 +35,7 @@ function program(): Command {
     .configureHelp({ showGlobalOptions: true });
   for (const command of [
     serveCommand(),
+    runCommand(),
     demoCommand(),
     startCommand(),
     showCommand(),
