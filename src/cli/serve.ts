@@ -4,6 +4,7 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { connectEngine, type EngineKind } from "../engine/connect.ts";
 import { jsonLog } from "../gateway/log.ts";
 import { startGateway } from "../gateway/server.ts";
+import { traceExportFrom } from "../gateway/trace-export.ts";
 import type { Way } from "../gateway/token-in-check.ts";
 import { openLedger } from "../ledger/open-ledger.ts";
 import { engineKindOption } from "./doctor.ts";
@@ -204,6 +205,7 @@ async function serve(options: ServeOptions): Promise<void> {
   });
   const ledger = await openLedger(options.ledger);
   const log = jsonLog();
+  const traces = traceExportFrom(process.env);
   try {
     const gateway = await startGateway({
       engine,
@@ -229,6 +231,7 @@ async function serve(options: ServeOptions): Promise<void> {
       operatorKeys: options.operatorKey ?? [],
       ...(options.keys === undefined ? {} : { keyFile: options.keys }),
       ...(tls === null ? {} : { tls }),
+      ...(traces === null ? {} : { traces }),
       allowedHosts: options.allowHost ?? [],
       allowedOrigins: options.allowOrigin ?? [],
       modelNames: options.modelName ?? {},

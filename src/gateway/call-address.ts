@@ -13,6 +13,8 @@ export interface CallAddress {
   readonly class: CallClass | null;
   /** The parent as the client named it: a call id or a response id. */
   readonly namedParent: string | null;
+  /** Of the client's trace, as it came. */
+  readonly traceParent: string | null;
 }
 
 /** @param params of the path: `rollout`, `agent` */
@@ -26,6 +28,7 @@ export function callAddress(
     agent: agentOf(params["agent"], headers),
     class: classOf(headers),
     namedParent: textHeader(headers, "x-coppice-parent"),
+    traceParent: textHeader(headers, "traceparent"),
   };
 }
 

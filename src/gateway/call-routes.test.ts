@@ -201,7 +201,9 @@ describe("large and packed bodies", () => {
   test("that say they are too large are refused before they are sent", async () => {
     const under = await startUnderTest({ gateway: { limits: { bodyBytes: 1000 } } });
     const call = await rawPost(under.url, "/healthz", {});
-    call.socket.write("POST /r/r1/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5000\r\n\r\n");
+    call.socket.write(
+      "POST /r/r1/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5000\r\n\r\n",
+    );
     await call.until("HTTP/1.1 413");
     await call.until('"type":"invalid_request_error"');
     call.leave();

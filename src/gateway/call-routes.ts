@@ -16,7 +16,7 @@ import type { Ledger } from "../ledger/ledger.ts";
 import { callAddress } from "./call-address.ts";
 import type { ChatCalls } from "./chat-call.ts";
 import type { ClientLine, ClientLines } from "./client-line.ts";
-import type { InFlightLimits } from "./in-flight-limits.ts";
+import type { InFlight, InFlightLimits } from "./in-flight-limits.ts";
 import { answerRepeat } from "./answer-repeat.ts";
 import { checkGroupOfRollout } from "./group-keys.ts";
 import type { KeptAnswers } from "./kept-answers.ts";
@@ -34,6 +34,7 @@ declare module "fastify" {
     caller: Caller | null;
     /** The client's end, on routes for calls. */
     line: ClientLine | null;
+    inFlight: InFlight | null;
   }
 }
 
@@ -163,9 +164,8 @@ function documented(prefix: string, doc: RouteDoc): { readonly doc?: RouteDoc } 
 function openLine(request: FastifyRequest, reply: FastifyReply, parts: CallRouteParts): void {
   const { lines, inFlight, keyLimits } = parts;
   const leaveKey = keyLimits.enter(request.caller?.key ?? null);
-  let leave;
   try {
-    leave = inFlight.enter(Number(request.headers["content-length"] ?? 0));
+    request.inFlight = inFlight.enter(Number(request.headers["content-length"] ?? 0));
   } catch (error) {
     leaveKey();
     throw error;
@@ -175,7 +175,7 @@ function openLine(request: FastifyRequest, reply: FastifyReply, parts: CallRoute
   // For a request that never gets to its handler too: its body broke off, or was refused.
   reply.raw.once("close", () => {
     line.close();
-    leave();
+    request.inFlight?.leave();
     leaveKey();
   });
 }
@@ -191,7 +191,9 @@ async function answerCall(
   const { rolloutId } = address;
   if (rolloutId === null && parts.requireRollout) throw noRollout(caller);
   if (rolloutId !== null) await checkGroupOfRollout(caller, rolloutId, parts.ledger);
-  const body = parseJsonObject((request.body ?? Buffer.alloc(0)) as Buffer);
+  const bytes = (request.body ?? Buffer.alloc(0)) as Buffer;
+  request.inFlight?.hold(bytes.length);
+  const body = parseJsonObject(bytes);
   const needed = dialect.neededAnswers(body);
   const stored =
     needed.length === 0 ? NOTHING_STORED : await findStoredAnswers(needed, rolloutId, parts.ledger);

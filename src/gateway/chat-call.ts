@@ -103,7 +103,7 @@ export class ChatCalls {
   }
 
   async #admit({ request, dialect, address }: AskedCall, line: ClientLine): Promise<AdmittedCall | null> {
-    const { rolloutId, agent, class: callClass, namedParent } = address;
+    const { rolloutId, agent, class: callClass, namedParent, traceParent } = address;
     if (rolloutId === null) {
       this.#parts.metrics.uncapturedCalls.add({});
       return null;
@@ -113,6 +113,8 @@ export class ChatCalls {
       agent,
       class: callClass,
       namedParent,
+      traceParent,
+      model: request.model,
       choices: request.choices,
       idPrefix: dialect.idPrefix,
       isGone: () => line.ended !== null,

@@ -4,6 +4,7 @@ import type { Engine } from "../engine/engine.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Log } from "./log.ts";
 import type { Routes } from "./routes.ts";
+import type { TraceExportOptions } from "./trace-export.ts";
 import type { Way } from "./token-in-check.ts";
 
 export interface GatewayOptions {
@@ -55,6 +56,8 @@ export interface GatewayOptions {
   };
   /** Adds more routes before the service listens: the page's, say. */
   readonly extend?: (routes: Pick<Routes, "add">) => void;
+  /** Where OpenTelemetry spans go; nowhere by default. */
+  readonly traces?: Omit<TraceExportOptions, "log">;
   /** JSON lines on stderr by default. */
   readonly log?: Log;
 }

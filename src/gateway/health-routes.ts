@@ -16,6 +16,8 @@ export interface HealthRouteParts {
   readonly engine: Engine;
   readonly ledger: Ledger;
   readonly recorder: Pick<Recorder, "admitFault">;
+  /** True once the gateway takes no more calls. */
+  readonly isClosing: () => boolean;
   readonly metrics: GatewayMetrics;
   readonly events: EventHub;
 }
@@ -33,7 +35,7 @@ export function addHealthRoutes(routes: Routes, parts: HealthRouteParts): void {
     method: "GET",
     url: "/readyz",
     permission: "none",
-    doc: { summary: "Engine and ledger answer; 503 where one does not" },
+    doc: { summary: "Engine and ledger answer and calls are taken; 503 where one does not hold" },
     handle: (_request, reply) => sendReadiness(reply, parts),
   });
   routes.add({
@@ -65,7 +67,7 @@ export function addHealthRoutes(routes: Routes, parts: HealthRouteParts): void {
 
 async function sendReadiness(
   reply: FastifyReply,
-  { engine, ledger, recorder }: HealthRouteParts,
+  { engine, ledger, recorder, isClosing }: HealthRouteParts,
 ): Promise<FastifyReply> {
   const signal = AbortSignal.timeout(READY_WITHIN_MS);
   const [engineFault, readFault] = await Promise.all([
@@ -74,9 +76,10 @@ async function sendReadiness(
   ]);
   // A ledger that can be read may still be full: the last call knows.
   const ledgerFault = readFault ?? recorder.admitFault;
-  const ready = engineFault === null && ledgerFault === null;
+  const draining = isClosing();
+  const ready = engineFault === null && ledgerFault === null && !draining;
   return reply.code(ready ? 200 : 503).send({
-    status: ready ? "ready" : "not ready",
+    status: ready ? "ready" : draining ? "draining" : "not ready",
     engine: engineFault ?? "ok",
     ledger: ledgerFault ?? "ok",
   });

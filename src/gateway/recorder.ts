@@ -26,6 +26,8 @@ import { historyNotes } from "./history-notes.ts";
 import { LiveCalls, type LiveCall } from "./live-calls.ts";
 import type { Log } from "./log.ts";
 import type { RolloutIndexes } from "./rollout-indexes.ts";
+import { callSpan } from "./call-span.ts";
+import type { TraceExport } from "./trace-export.ts";
 import type { UnrecordedMarks } from "./unrecorded-marks.ts";
 
 export interface CallToAdmit {
@@ -33,6 +35,10 @@ export interface CallToAdmit {
   readonly agent: string | null;
   readonly class: CallClass | null;
   readonly namedParent: string | null;
+  /** Of the client's trace, as it came. */
+  readonly traceParent: string | null;
+  /** As the client named it. */
+  readonly model: string | null;
   readonly choices: number;
   /** What the answer's id starts with; its API says. */
   readonly idPrefix: string;
@@ -98,6 +104,8 @@ export interface RecorderParts {
   readonly events: EventHub;
   readonly log: Log;
   readonly tokensOnly: boolean;
+  /** Where spans go; null for nowhere. */
+  readonly traces: Pick<TraceExport, "add"> | null;
 }
 
 export class Recorder {
@@ -187,7 +195,10 @@ export class Recorder {
     } catch (error) {
       for (const one of captured) this.#markUnrecorded(one, error);
     } finally {
-      this.#parts.metrics.commitSeconds.observe((performance.now() - began) / 1000);
+      const commitMs = performance.now() - began;
+      this.#parts.metrics.commitSeconds.observe(commitMs / 1000);
+      this.#parts.metrics.callSeconds.observe((Date.now() - call.admittedAt) / 1000);
+      this.#parts.traces?.add(callSpan(call, captured, { commitMs, engine: this.#parts.engine.kind }));
       this.#live.remove(call.live);
     }
   }
@@ -258,6 +269,8 @@ export class Recorder {
     const { metrics, events } = this.#parts;
     metrics.calls.add({ way: call.way, status: call.status });
     if (call.rootReason !== null) metrics.roots.add({ reason: call.rootReason.kind });
+    metrics.tokens.add({ kind: "carried" }, call.carriedLength);
+    metrics.tokens.add({ kind: "generated" }, call.generatedLength);
     if (call.status === "committed" && call.untrainable !== null) metrics.untrainableCalls.add({});
     events.publish("call_settled", () => ({
       rollout_id: call.rolloutId,

@@ -61,6 +61,25 @@ describe("closing", () => {
     expect(await under.calls("r2")).toHaveLength(1);
   });
 
+  test("is not ready, and says that it drains", async () => {
+    const under = await startUnderTest({ gateway: { drainMs: 3000 } });
+    const other = await rawPost(under.url, "/r/r2/v1/chat/completions", {
+      stream: true,
+      max_tokens: 3,
+      messages: [{ role: "user", content: "@@fault:slow=100@@" }],
+    });
+    await other.until('"content":"t');
+    const waiting = await rawPost(under.url, "/r/r3/v1/chat/completions", { messages: [] });
+    await waiting.until("error");
+    const closing = under.gateway.close();
+    waiting.socket.write("GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    await Promise.race([waiting.until('"draining"'), waiting.closed]);
+    await closing;
+    const said = waiting.received().split("HTTP/1.1 ").at(-1) ?? "";
+    // An idle connection may be ended before it asks; one that is answered hears the truth.
+    expect(said).toMatch(/^(503[^]*draining|400)/);
+  });
+
   test("a second time is the first", async () => {
     const under = await startUnderTest();
     await Promise.all([under.gateway.close(), under.gateway.close()]);
@@ -105,7 +124,9 @@ describe("health", () => {
       expect(answered.text).toContain(`${line}\n`);
     }
     for (const line of answered.text.trimEnd().split("\n")) {
-      expect(line).toMatch(/^(# (HELP|TYPE) coppice_\w+ .+|coppice_\w+(\{(\w+="[^"]*",?)+\})? [0-9.e+-]+)$/);
+      expect(line).toMatch(
+        /^(# (HELP|TYPE) (coppice|process)_\w+ .+|(coppice|process)_\w+(\{(\w+="[^"]*",?)+\})? [0-9.e+-]+)$/,
+      );
     }
   });
 });

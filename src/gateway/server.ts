@@ -2,7 +2,7 @@
 // engine and ledger belong to whoever started it.
 import { randomUUID } from "node:crypto";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import { CoppiceError, messageOf } from "../errors.ts";
+import { CoppiceError, messageOf, type ErrorCode } from "../errors.ts";
 import { openAiErrors } from "../dialect/openai-errors.ts";
 import { asCoppiceError, retryAfter } from "./answer-error.ts";
 import { VolatileLines } from "./blanked-lines.ts";
@@ -36,6 +36,7 @@ import { RolloutIndexes } from "./rollout-indexes.ts";
 import { addRolloutRoutes } from "./rollout-routes.ts";
 import { Routes } from "./routes.ts";
 import { addRowRoutes } from "./row-routes.ts";
+import { TraceExport } from "./trace-export.ts";
 import { UnrecordedMarks } from "./unrecorded-marks.ts";
 import { Ways } from "./ways.ts";
 import { WeightVersions } from "./weight-versions.ts";
@@ -73,13 +74,17 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     requestTimeoutMs: callDeadlineMs,
     guard,
     tls: options.tls ?? null,
+    refused: (code) => metrics.refusedRequests.add({ code }),
     log,
   });
   const lines = new ClientLines(callDeadlineMs);
+  const inFlight = new InFlightLimits({ calls: limits.callsInFlight, bytes: limits.bodyBytesInFlight });
   const marks = new UnrecordedMarks(ledger, log);
+  const traces = options.traces === undefined ? null : new TraceExport({ ...options.traces, log });
   const metrics = gatewayMetrics({
     callsInFlight: () => lines.size,
     unmarkedRecords: () => marks.size,
+    bodyBytesInFlight: () => inFlight.bytes,
   });
   const events = new EventHub(undefined, ledger.wire ?? null);
   await events.join();
@@ -94,6 +99,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     events,
     log,
     tokensOnly: options.capture?.tokensOnly ?? false,
+    traces,
   });
   const models = new ModelNames(engine, options.model ?? null, options.modelNames ?? {});
   const ways = new Ways({
@@ -117,7 +123,6 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     heartbeatMs: options.heartbeatMs ?? DEFAULT_HEARTBEAT_MS,
   });
 
-  const inFlight = new InFlightLimits({ calls: limits.callsInFlight, bytes: limits.bodyBytesInFlight });
   const kept = new KeptAnswers();
   const routes = new Routes(app, keyring, (caller, rollout) => checkGroupOfRollout(caller, rollout, ledger));
   addCallRoutes(routes, {
@@ -139,7 +144,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   addRolloutRoutes(routes, { ledger, recorder, marks, indexes, kept, weights, metrics, events, keyring });
   addClaimRoutes(routes, { ledger, indexes, events });
   addRowRoutes(routes, { ledger, recorder, marks, metrics, events });
-  addHealthRoutes(routes, { engine, ledger, recorder, metrics, events });
+  addHealthRoutes(routes, {
+    engine,
+    ledger,
+    recorder,
+    isClosing: () => inFlight.closing,
+    metrics,
+    events,
+  });
   options.extend?.(routes);
   routes.refuseOtherMethods();
 
@@ -156,6 +168,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     await lines.drained(END_WITHIN_MS);
     await endConnections(app, closed);
     await marks.close();
+    await traces?.close();
     log("stopped", { url: address });
   };
   let closing: Promise<void> | null = null;
@@ -180,13 +193,14 @@ function newServer(given: {
   readonly requestTimeoutMs: number;
   readonly guard: BrowserGuard;
   readonly tls: GatewayOptions["tls"] | null;
+  readonly refused: (code: ErrorCode) => void;
   readonly log: Log;
 }): FastifyInstance {
   const app = fastify({
     logger: false,
     ...(given.tls === null ? {} : { https: { ...given.tls, minVersion: "TLSv1.2" } }),
     frameworkErrors: (error, request, reply) => {
-      void sendError(error, request, reply, given.log);
+      void sendError(error, request, reply, given);
     },
     bodyLimit: given.bodyBytes,
     // For receiving a request; the answer has the call's own deadline.
@@ -200,6 +214,7 @@ function newServer(given: {
     // Over TLS the server is another class with the same face.
   }) as unknown as FastifyInstance;
   app.decorateRequest("line", null);
+  app.decorateRequest("inFlight", null);
   app.decorateRequest("caller", null);
   takeBodiesAsBytes(app, given.bodyBytes);
   app.addHook("onRequest", (request, _reply, done) => {
@@ -209,20 +224,26 @@ function newServer(given: {
       done(new CoppiceError("invalid_request", "there is no WebSocket here: use HTTP", { status: 426 }));
     } else done();
   });
-  app.setErrorHandler((error, request, reply) => sendError(error, request, reply, given.log));
+  app.setErrorHandler((error, request, reply) => sendError(error, request, reply, given));
   app.setNotFoundHandler((request, reply) =>
     sendError(
       new CoppiceError("not_found", `there is nothing at ${request.method} ${request.url.split("?", 1)[0]}`),
       request,
       reply,
-      given.log,
+      given,
     ),
   );
   return app;
 }
 
-function sendError(thrown: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
+function sendError(
+  thrown: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { log, refused }: { readonly log: Log; readonly refused: (code: ErrorCode) => void },
+): FastifyReply {
   const error = asCoppiceError(thrown);
+  refused(error.code);
   if (error.status >= 500 && error.code !== "unavailable") {
     log("request_failed", {
       method: request.method,
