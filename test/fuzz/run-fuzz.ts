@@ -45,7 +45,7 @@ export interface FuzzFigures {
 }
 
 /** Calls in a rollout before the next one begins and this one is checked and swept. */
-const CALLS_A_ROLLOUT = 50;
+const CALLS_A_ROLLOUT = 200;
 const REQUEST_WITHIN_MS = 20_000;
 const MAX_FAULTS = 20;
 const HEAP_SAMPLES = 5;
