@@ -139,16 +139,19 @@ export function serveCommand(): Command {
     .option("--tokens-only", "keep tokens, but no messages and no answers")
     .addOption(
       new Option("--call-deadline <seconds>", "the one deadline of a call")
+        .env("COPPICE_CALL_DEADLINE")
         .default(3600)
         .argParser(integer(1, 1e6)),
     )
     .addOption(
       new Option("--drain <seconds>", "how long stopping waits for calls in flight")
+        .env("COPPICE_DRAIN")
         .default(30)
         .argParser(integer(0, 1e6)),
     )
     .addOption(
       new Option("--body-limit <mib>", "largest request body, in MiB")
+        .env("COPPICE_BODY_LIMIT")
         .default(64)
         .argParser(integer(1, 4096)),
     )

@@ -12,6 +12,7 @@ import type { Claim, Ledger } from "../ledger/ledger.ts";
 import { finishGroup, parseGroupOptions, type GroupOptions } from "../rows/group.ts";
 import type { RolloutRows } from "../rows/row.ts";
 import type { EventHub } from "./events.ts";
+import type { GatewayMetrics } from "./gateway-metrics.ts";
 import { buildRollout, placesOf, type GroupPlace } from "./group-rows.ts";
 import { rowsQuery } from "./management-schemas.ts";
 import { parseBody, parseQuery } from "./parse-request.ts";
@@ -23,6 +24,7 @@ export interface ClaimRouteParts {
   readonly ledger: Ledger;
   readonly indexes: RolloutIndexes;
   readonly events: EventHub;
+  readonly metrics: Pick<GatewayMetrics, "claims" | "publishWaitSeconds">;
 }
 
 const DEFAULT_LEASE_S = 300;
@@ -58,7 +60,7 @@ const claimAnswer = z.object({
 });
 
 export function addClaimRoutes(routes: Routes, parts: ClaimRouteParts): void {
-  const { ledger, events } = parts;
+  const { ledger, events, metrics } = parts;
   routes.add({
     method: "POST",
     url: "/claims",
@@ -76,7 +78,12 @@ export function addClaimRoutes(routes: Routes, parts: ClaimRouteParts): void {
         claimedAt: Date.now(),
         leaseMs: (lease ?? DEFAULT_LEASE_S) * 1000,
       });
-      if (claim !== null) events.publish("group_claimed", () => eventOf(claim));
+      if (claim !== null) {
+        events.publish("group_claimed", () => eventOf(claim));
+        metrics.claims.add({ event: "claimed" });
+        const waitMs = await waitOf(ledger, claim);
+        if (waitMs !== null) metrics.publishWaitSeconds.observe(waitMs / 1000);
+      }
       return reply.send({ claim: claim === null ? null : viewOf(claim) });
     },
   });
@@ -124,7 +131,14 @@ export function addClaimRoutes(routes: Routes, parts: ClaimRouteParts): void {
   addAcknowledge(routes, parts);
 }
 
-function addAcknowledge(routes: Routes, { ledger, indexes, events }: ClaimRouteParts): void {
+/** Milliseconds from the group's last outcome on; null where that cannot be read: the claim stands all the same. */
+async function waitOf(ledger: Ledger, claim: Claim): Promise<number | null> {
+  const members = await Promise.all(claim.members.map((member) => ledger.rollout(member))).catch(() => []);
+  const sealedAt = members.flatMap((rollout) => rollout?.sealedAt ?? []);
+  return sealedAt.length === 0 ? null : Math.max(0, claim.claimedAt - Math.max(...sealedAt));
+}
+
+function addAcknowledge(routes: Routes, { ledger, indexes, events, metrics }: ClaimRouteParts): void {
   routes.add({
     method: "POST",
     url: "/claims/:claim/ack",
@@ -139,6 +153,7 @@ function addAcknowledge(routes: Routes, { ledger, indexes, events }: ClaimRouteP
         indexes.drop(rolloutId);
         events.publish("rollout_swept", () => ({ rollout_id: rolloutId, attempt }));
       }
+      metrics.claims.add({ event: "acknowledged" });
       events.publish("group_acknowledged", () => eventOf(claim));
       return reply.send(viewOf(claim));
     },

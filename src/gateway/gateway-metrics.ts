@@ -9,6 +9,9 @@ const COMMIT_BOUNDS = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
 /** Seconds; from a title's few tokens to an answer of an hour. */
 const CALL_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800];
 
+/** Seconds; consumers follow along or come once a training step. */
+const WAIT_BOUNDS = [0.1, 1, 5, 15, 60, 300, 900, 3600, 14_400];
+
 export interface GatewayMetrics {
   readonly calls: Counter<"way" | "status">;
   readonly roots: Counter<"reason">;
@@ -17,6 +20,8 @@ export interface GatewayMetrics {
   readonly callSeconds: Histogram;
   readonly tokens: Counter<"kind">;
   readonly refusedRequests: Counter<"code">;
+  readonly claims: Counter<"event">;
+  readonly publishWaitSeconds: Histogram;
   readonly uncapturedCalls: Counter;
   readonly engineErrors: Counter<"code">;
   readonly lateCalls: Counter;
@@ -52,6 +57,12 @@ export function gatewayMetrics(gauges: {
       CALL_BOUNDS,
     ),
     tokens: new Counter("coppice_tokens_total", "Tokens recorded: carried and generated.", ["kind"]),
+    claims: new Counter("coppice_claims_total", "Groups that were claimed and acknowledged.", ["event"]),
+    publishWaitSeconds: new Histogram(
+      "coppice_publish_wait_seconds",
+      "From a group's last outcome until it is claimed.",
+      WAIT_BOUNDS,
+    ),
     refusedRequests: new Counter("coppice_refused_requests_total", "Requests refused, by code.", ["code"]),
     uncapturedCalls: new Counter(
       "coppice_uncaptured_calls_total",

@@ -142,7 +142,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     maxCallsInFlightPerRollout: limits.callsInFlightPerRollout,
   });
   addRolloutRoutes(routes, { ledger, recorder, marks, indexes, kept, weights, metrics, events, keyring });
-  addClaimRoutes(routes, { ledger, indexes, events });
+  addClaimRoutes(routes, { ledger, indexes, events, metrics });
   addRowRoutes(routes, { ledger, recorder, marks, metrics, events });
   addHealthRoutes(routes, {
     engine,
