@@ -13,8 +13,10 @@ import { openLedger } from "../dist/ledger/open-ledger.js";
 import { recordCall, RolloutIndex } from "../dist/lineage/record-call.js";
 import { machine, round, spread } from "./measure.mjs";
 
-const RUN_MS = 2500;
-const ROUNDS = 3;
+const RUN_MS = 2000;
+const ROUNDS = 2;
+/** Calls of a rollout. */
+const CALLS = 20;
 
 function captured(rolloutId, callId, { admittedOrder, attempt }) {
   return {
@@ -48,12 +50,12 @@ function captured(rolloutId, callId, { admittedOrder, attempt }) {
 
 let unique = 0;
 /** Milliseconds of one call's admission and settling. */
-async function oneCall(ledger) {
+async function oneCall(ledger, rollout) {
   const id = `${process.pid}-${unique++}`;
   const start = performance.now();
   const [admitted] = await ledger.admit([
     {
-      rolloutId: `b${id}`,
+      rolloutId: rollout,
       callId: `c${id}`,
       responseId: `resp-c${id}`,
       admittedAt: Date.now(),
@@ -61,7 +63,7 @@ async function oneCall(ledger) {
       class: null,
     },
   ]);
-  const call = captured(`b${id}`, `c${id}`, admitted);
+  const call = captured(rollout, `c${id}`, admitted);
   await ledger.settle(recordCall(call, new RolloutIndex().place(call), null));
   return performance.now() - start;
 }
@@ -71,7 +73,10 @@ async function load(ledger, concurrency, milliseconds) {
   const times = [];
   await Promise.all(
     Array.from({ length: concurrency }, async () => {
-      while (performance.now() - start < milliseconds) times.push(await oneCall(ledger));
+      for (let own = 0, rollout = ""; performance.now() - start < milliseconds; own++) {
+        if (own % CALLS === 0) rollout = `b${process.pid}-${unique}`;
+        times.push(await oneCall(ledger, rollout));
+      }
     }),
   );
   const perSecond = times.length / ((performance.now() - start) / 1000);
@@ -93,6 +98,7 @@ const server = await startPostgres(true);
 const url = `${server.url}/postgres`;
 const folder = mkdtempSync(join(tmpdir(), "coppice-bench-"));
 const client = new pg.Client({ connectionString: url });
+client.on("error", (error) => console.error(error.message));
 await client.connect();
 const ask = async (sql) => (await client.query(sql)).rows[0];
 
