@@ -28,18 +28,19 @@ try {
   await start([here("stub.mjs"), String(enginePort)]);
   const gateway = await start([
     here("../dist/cli/main.js"),
-    ...[
-      "serve",
-      "--engine",
-      `http://127.0.0.1:${enginePort}`,
-      "--engine-kind",
-      "vllm",
-      "--model",
-      "stub",
-      "--way",
-      "text",
-    ],
-    ...["--ledger", join(folder, "bench.db"), "--port", String(gatewayPort)],
+    "serve",
+    "--engine",
+    `http://127.0.0.1:${enginePort}`,
+    "--engine-kind",
+    "vllm",
+    "--model",
+    "stub",
+    "--way",
+    "text",
+    "--ledger",
+    join(folder, "bench.db"),
+    "--port",
+    String(gatewayPort),
   ]);
   const load = async (dialect, calls) => {
     const url = `http://127.0.0.1:${gatewayPort}/r/{rollout}/${PATHS[dialect]}`;

@@ -23,18 +23,19 @@ try {
   const proxy = await start([here("bare-proxy.mjs"), String(proxyPort), String(enginePort)]);
   const gateway = await start([
     here("../dist/cli/main.js"),
-    ...[
-      "serve",
-      "--engine",
-      `http://127.0.0.1:${enginePort}`,
-      "--model",
-      "stub",
-      "--engine-kind",
-      "vllm",
-      "--way",
-      "text",
-    ],
-    ...["--ledger", join(folder, "bench.db"), "--port", String(gatewayPort)],
+    "serve",
+    "--engine",
+    `http://127.0.0.1:${enginePort}`,
+    "--model",
+    "stub",
+    "--engine-kind",
+    "vllm",
+    "--way",
+    "text",
+    "--ledger",
+    join(folder, "bench.db"),
+    "--port",
+    String(gatewayPort),
   ]);
   const subjects = {
     direct: { url: `http://127.0.0.1:${enginePort}/v1/chat/completions`, pid: null, ids: "1" },

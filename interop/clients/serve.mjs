@@ -37,11 +37,9 @@ const gateway = await startGateway({
 });
 process.stdout.write(`${JSON.stringify({ gateway: gateway.url, engine: standIn.url })}\n`);
 
-process.stdin.resume();
-process.stdin.once("end", async () => {
-  await gateway.close();
-  await engine.close();
-  await standIn.close();
-  await ledger.close();
-  process.exit(0);
-});
+// The end of standard input is the sign to stop.
+for await (const _ of process.stdin);
+await gateway.close();
+await engine.close();
+await standIn.close();
+await ledger.close();

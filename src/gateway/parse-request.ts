@@ -52,18 +52,11 @@ function check<T>(schema: z.ZodType<T>, value: unknown): T {
 }
 
 function expected(issue: z.core.$ZodIssue): string {
-  switch (issue.code) {
-    case "invalid_type":
-      return `it must be ${EXPECTED[issue.expected] ?? issue.expected}`;
-    case "invalid_union":
-      return "it must be a response id, a call id or a response item";
-    case "too_small":
-      return `it must be at least ${issue.minimum}`;
-    case "too_big":
-      return `it must be at most ${issue.maximum}`;
-    default:
-      return issue.message;
-  }
+  if (issue.code === "invalid_type") return `it must be ${EXPECTED[issue.expected] ?? issue.expected}`;
+  if (issue.code === "invalid_union") return "it must be a response id, a call id or a response item";
+  if (issue.code === "too_small") return `it must be at least ${issue.minimum}`;
+  if (issue.code === "too_big") return `it must be at most ${issue.maximum}`;
+  return issue.message;
 }
 
 const EXPECTED: Readonly<Record<string, string>> = {
