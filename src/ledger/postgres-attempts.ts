@@ -26,17 +26,24 @@ export async function lockAttempts(
   rolloutIds: readonly string[],
 ): Promise<ReadonlyMap<string, readonly AttemptRow[]>> {
   for (;;) {
-    const { rows } = await tx.query<Told>(
-      "SELECT * FROM coppice_attempt WHERE rollout_id = ANY($1::text[]) ORDER BY rollout_id, attempt FOR UPDATE",
-      [rolloutIds],
-    );
-    const byRollout = new Map<string, Told[]>();
-    for (const row of rows) byRollout.set(row.rollout_id, [...(byRollout.get(row.rollout_id) ?? []), row]);
-    // A newer attempt that was begun while this waited for the lock is not among the rows, but its elder says so.
-    if ([...byRollout.values()].every((attempts) => attempts.at(-1)?.newest === true)) {
-      return new Map([...byRollout].map(([id, attempts]) => [id, attempts.map(rowOf)]));
-    }
+    const locked = await tryLockAttempts(tx, rolloutIds);
+    if (locked !== null) return locked;
   }
+}
+
+/** Null where it must be asked again: a newer attempt was begun while this waited for a lock, and its elder says so. */
+export async function tryLockAttempts(
+  tx: Transaction,
+  rolloutIds: readonly string[],
+): Promise<ReadonlyMap<string, readonly AttemptRow[]> | null> {
+  const { rows } = await tx.query<Told>(
+    "SELECT * FROM coppice_attempt WHERE rollout_id = ANY($1::text[]) ORDER BY rollout_id, attempt FOR UPDATE",
+    [rolloutIds],
+  );
+  const byRollout = new Map<string, Told[]>();
+  for (const row of rows) byRollout.set(row.rollout_id, [...(byRollout.get(row.rollout_id) ?? []), row]);
+  if ([...byRollout.values()].some((attempts) => attempts.at(-1)?.newest !== true)) return null;
+  return new Map([...byRollout].map(([id, attempts]) => [id, attempts.map(rowOf)]));
 }
 
 export async function lockNewest(tx: Transaction, rolloutId: RolloutId): Promise<AttemptRow | undefined> {

@@ -6,7 +6,7 @@ import { digestCall, type PendingCall } from "../lineage/record-digest.ts";
 import { fieldsOfRow, type AttemptRow } from "./attempt-row.ts";
 import type { SettledPlace as Place } from "./ledger-verbs.ts";
 import type { Admission, Admitted } from "./ledger.ts";
-import { AttemptCount, insertAttempt, lockAttempts } from "./postgres-attempts.ts";
+import { AttemptCount, insertAttempt, tryLockAttempts } from "./postgres-attempts.ts";
 import {
   admissionText,
   CallWrites,
@@ -30,7 +30,7 @@ export async function runBatch(
   tx: Transaction,
   verbs: readonly HotVerb[],
   how: Try & { readonly gatewayKey: number },
-): Promise<readonly HotOutcome[]> {
+): Promise<{ readonly value: readonly HotOutcome[]; readonly last: Promise<void> }> {
   const batch = new Batch(tx, how.gatewayKey, how.maybeDone);
   await batch.load(verbs);
   const outcomes = verbs.map((verb): HotOutcome => {
@@ -43,8 +43,7 @@ export async function runBatch(
       return { ok: false, error };
     }
   });
-  await batch.write();
-  return outcomes;
+  return { value: outcomes, last: batch.write() };
 }
 
 class Batch {
@@ -69,18 +68,32 @@ class Batch {
     const admissions = verbs.flatMap((verb) => (verb.name === "admit" ? verb.admissions : []));
     const pending = verbs.flatMap((verb) => (verb.name === "settle" ? [verb.pending] : []));
     const rollouts = [...new Set([...admissions, ...pending].map((one) => one.rolloutId))];
-    const locked = await lockAttempts(this.#tx, rollouts);
-    for (const [id, rows] of locked) this.#attempts.set(id, rows.map(counted));
-    // After the locks: what the calls are now, nobody changes until the end.
     const ids = [...admissions, ...pending].map((one) => one.callId);
     const parents = pending.flatMap(({ parentCallId }) => parentCallId ?? []);
-    const [inFlight, settled] = await Promise.all([
-      inFlightOfIds(this.#tx, ids),
-      placesOfIds(this.#tx, [...ids, ...parents]),
-    ]);
+    const [locked, inFlight, settled] = await this.#lockAndLook(rollouts, ids, parents);
+    for (const [id, rows] of locked) this.#attempts.set(id, rows.map(counted));
     this.#inFlight = new Map(inFlight.map((row) => [row.call_id, row]));
     this.#settled = settled;
     for (const verb of verbs) if (verb.name === "admit") await this.#openMissing(verb.admissions);
+  }
+
+  /**
+   * Sent together and done in this order: once the locks are held, nobody changes what the calls are, and each statement sees
+   * what was committed before it began.
+   */
+  async #lockAndLook(
+    rollouts: readonly string[],
+    ids: readonly CallId[],
+    parents: readonly CallId[],
+  ): Promise<[ReadonlyMap<string, readonly AttemptRow[]>, readonly InFlightRow[], readonly SettledPlace[]]> {
+    for (;;) {
+      const [locked, inFlight, settled] = await Promise.all([
+        tryLockAttempts(this.#tx, rollouts),
+        inFlightOfIds(this.#tx, ids),
+        placesOfIds(this.#tx, [...ids, ...parents]),
+      ]);
+      if (locked !== null) return [locked, inFlight, settled];
+    }
   }
 
   /** A call to a rollout that nobody opened opens it; not where the call itself will be refused. */

@@ -21,6 +21,12 @@ export interface Try {
   readonly maybeDone: boolean;
 }
 
+/** `last`: what is sent and not waited for; where it fails, the commit is none. */
+export type Work<T> = (
+  tx: Transaction,
+  made: Try,
+) => Promise<{ readonly value: T; readonly last: Promise<unknown> | null }>;
+
 type Tried<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly error: unknown; readonly committing: boolean };
@@ -81,12 +87,20 @@ export class PostgresConnection {
 
   /** Runs a transaction that writes, until it is committed or fails for good. */
   write<T>(work: (tx: Transaction, made: Try) => Promise<T>): Promise<T> {
+    return this.writeLast(async (tx, made) => ({ value: await work(tx, made), last: null }));
+  }
+
+  /** The same, where the last statement need not be waited for: the commit is sent right behind it. */
+  writeLast<T>(work: Work<T>): Promise<T> {
     return this.#transact("BEGIN", work);
   }
 
   /** Runs reads that see the ledger as it was at one moment. */
   read<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
-    return this.#transact("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", work);
+    return this.#transact("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", async (tx) => ({
+      value: await work(tx),
+      last: null,
+    }));
   }
 
   async end(): Promise<void> {
@@ -94,7 +108,7 @@ export class PostgresConnection {
     await this.#pool.end();
   }
 
-  async #transact<T>(begin: string, work: (tx: Transaction, made: Try) => Promise<T>): Promise<T> {
+  async #transact<T>(begin: string, work: Work<T>): Promise<T> {
     const giveUpAt = performance.now() + this.#retryForMs;
     let conflicts = 0;
     let pause = FIRST_PAUSE_MS;
@@ -114,20 +128,16 @@ export class PostgresConnection {
     }
   }
 
-  async #try<T>(
-    begin: string,
-    work: (tx: Transaction, made: Try) => Promise<T>,
-    maybeDone: boolean,
-  ): Promise<Tried<T>> {
+  async #try<T>(begin: string, work: Work<T>, maybeDone: boolean): Promise<Tried<T>> {
     let client: Transaction | null = null;
     let committing = false;
     try {
       client = await this.#pool.connect();
       // Sent with the first statement of the work, which waits for it anyway.
       const begun = client.query(begin + this.#begin);
-      const value = await both(begun, work(client, { maybeDone }));
+      const { value, last } = await both(begun, work(client, { maybeDone }));
       committing = true;
-      const { command } = await client.query("COMMIT");
+      const { command } = await both(Promise.resolve(last), client.query("COMMIT"));
       if (command !== "COMMIT") throw new Error("the transaction was rolled back at its commit");
       client.release();
       return { ok: true, value };

@@ -80,7 +80,7 @@ export class HotQueue {
   }
 
   #transact(verbs: readonly HotVerb[]): Promise<readonly HotOutcome[]> {
-    return this.#connection.write((tx, { maybeDone }) =>
+    return this.#connection.writeLast((tx, { maybeDone }) =>
       runBatch(tx, verbs, { maybeDone, gatewayKey: this.#gatewayKey() }),
     );
   }
