@@ -100,6 +100,19 @@ describe("what a record keeps", () => {
     expect([...byId(calls, "c2").carriedTokenIds]).toEqual([4]);
   });
 
+  test("rllm 731: 200 turns keep each token once, however long the prompts grow", () => {
+    const lines = [];
+    let sequence: number[] = [];
+    for (let turn = 0; turn < 200; turn++) {
+      const prompt = [...sequence, 2 * turn, 2 * turn + 1];
+      lines.push(call(`c${turn}`, prompt, [1000 + turn]));
+      sequence = [...prompt, 1000 + turn];
+    }
+    const kept = records(...lines).map((one) => one.carriedTokenIds.length + one.generatedTokenIds.length);
+    expect(kept.every((tokens) => tokens === 3)).toBe(true);
+    expect(kept.reduce((sum, tokens) => sum + tokens, 0)).toBe(sequence.length);
+  });
+
   test("prime-rl 1334: a prompt that matches nothing is a root, never an error", () => {
     const calls = records(call("c1", [1], [2]), call("c2", [99, 98], [3]));
     expect(byId(calls, "c2").parentCallId).toBeNull();

@@ -92,7 +92,7 @@ describe("checking the records of a rollout", () => {
 });
 
 describe("a row", () => {
-  test("SkyRL 1492: position i of mask and log-probs belongs to token i, unshifted", () => {
+  test("SkyRL 1492, mlx-lm-lora 80: position i of mask and log-probs belongs to token i, unshifted", () => {
     const [row] = rowsOf(records(...LINES));
     expect([...(row?.tokenIds ?? [])]).toEqual([1, 2, 3, 4, 5, 6]);
     expect([...(row?.lossMask ?? [])]).toEqual([0, 0, 1, 1, 0, 1]);
