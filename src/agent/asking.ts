@@ -66,7 +66,14 @@ export async function chooseView(
   const frozen = view.map((message) => (Object.isFrozen(message) ? message : frozenMessage(message)));
   const goesOn =
     last === undefined ? view.length >= history.length : continues(frozen, [...last.view, last.said]);
-  return { view: Object.freeze(frozen), observation, goesOn, trainWith, sent: 0 };
+  // A call that came to nothing does not train.
+  return {
+    view: Object.freeze(frozen),
+    observation,
+    goesOn,
+    trainWith: goesOn ? [] : trainWith,
+    sent: 0,
+  };
 }
 
 function actionsSinceRewrite({ path, inherited }: AgentState): number {

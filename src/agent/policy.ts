@@ -30,7 +30,7 @@ export interface PolicyInput {
   readonly count: (messages: readonly ChatMessage[]) => Promise<number>;
   /**
    * Asks a model for the policy itself. Through the conversation's client the call is part of the rollout's record, with
-   * the class `compaction`; it trains only where `train` says so and an answer to the view that comes of it is had.
+   * the class `compaction`; it trains only where `train` says so and an answer to the rewritten view is had.
    */
   readonly call: (messages: readonly ChatMessage[], options?: PolicyCallOptions) => Promise<Answer>;
 }
