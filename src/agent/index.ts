@@ -45,3 +45,7 @@ export {
 export { summarise, type SummariseOptions } from "./summarise.ts";
 export { tokenBudget, type TokenBudgetOptions } from "./token-budget.ts";
 export { readTranscript, readTranscriptText, type Transcript, type TranscriptKind } from "./transcript.ts";
+export { rolloutMiddleware, type RolloutMiddleware } from "./ai-sdk.ts";
+export { answerLog, callHeaders, type AnswerLog } from "./answer-log.ts";
+export { anthropicClient, type AnthropicLike } from "./anthropic-client.ts";
+export { notedProvider } from "./openai-agents.ts";
