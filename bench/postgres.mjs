@@ -109,6 +109,7 @@ async function throughProcesses(count, concurrency) {
       stdio: ["pipe", "pipe", "inherit"],
     }),
   );
+  const ended = children.map((child) => once(child, "exit"));
   await Promise.all(children.map((child) => once(child.stdout, "data")));
   const results = children.map((child) => once(child.stdout, "data"));
   for (const child of children) child.stdin.write("go\n");
@@ -116,7 +117,7 @@ async function throughProcesses(count, concurrency) {
     ask("SELECT count(*)::int AS connections FROM pg_stat_activity WHERE application_name = 'coppice'"),
   );
   const told = (await Promise.all(results)).map(([bytes]) => JSON.parse(bytes));
-  await Promise.all(children.map((child) => once(child, "exit")));
+  await Promise.all(ended);
   return { perSecond: told.reduce((sum, one) => sum + one.perSecond, 0), connections };
 }
 
