@@ -1,4 +1,4 @@
-// Plays one task of twelve actions under each policy through a gateway that runs, and prints for each the figures and the
+// Plays one task of eight actions under each policy through a gateway that runs, and prints for each the figures and the
 // forest: calls, trees, rows, tokens sent, tokens from the engine's prefix cache, wall time. docs/policies is made from it.
 //   node --import ./test/typescript/register.mjs bench/policies.ts GATEWAY [policy ...]
 import OpenAI from "openai";
@@ -20,16 +20,16 @@ import {
 import { readCalls } from "../src/cli/demo-report.ts";
 import { drawForest } from "../src/cli/draw-forest.ts";
 
-const ACTIONS = 12;
+const ACTIONS = 8;
 
 const POLICIES: Readonly<Record<string, () => Policy>> = {
   none,
-  "every-actions": () => everyActions(4, { keep: "observation" }),
-  recency: () => recency({ first: 1, last: 2, when: afterActions(4) }),
-  "recency-sliding": () => recency(3),
-  "token-budget": () => tokenBudget(420, { to: 240 }),
-  summarise: () => summarise({ when: afterActions(4), request: { max_tokens: 40 }, train: true }),
-  compose: () => compose(scheduled(overTokens(420), recency({ last: 3 })), tokenBudget(600)),
+  "every-actions": () => everyActions(3, { keep: "observation" }),
+  recency: () => recency({ first: 1, last: 2, when: afterActions(3) }),
+  "recency-sliding": () => recency(2),
+  "token-budget": () => tokenBudget(200, { to: 120 }),
+  summarise: () => summarise({ when: afterActions(3), request: { max_tokens: 16 }, train: true }),
+  compose: () => compose(scheduled(overTokens(200), recency({ last: 2 })), tokenBudget(260)),
   "on-demand": () => recency({ last: 2, when: onDemand() }),
 };
 
@@ -69,11 +69,11 @@ async function play(gatewayUrl: string, name: string): Promise<void> {
     system: "You tell a story, a sentence or two at a time.",
     task: "Begin a story about a lighthouse keeper.",
     policy: (POLICIES[name] as () => Policy)(),
-    request: { max_tokens: 24, temperature: 1 },
+    request: { max_tokens: 12, temperature: 1 },
   });
   const startedAt = performance.now();
   for (let action = 1; action <= ACTIONS; action++) {
-    if (name === "on-demand" && action === 7) chat.compact();
+    if (name === "on-demand" && action === 5) chat.compact();
     let answer = await chat.ask(
       action === 1 ? undefined : `Go on with part ${action}, and mention the sea, the lamp and the weather.`,
     );
