@@ -9,7 +9,6 @@ import type { ChatMessage } from "./chat-client.ts";
 import {
   checkRequest,
   finite,
-  firstMessages,
   gatewayOf,
   nonEmpty,
   toMessages,
@@ -21,6 +20,7 @@ import {
   type Observation,
 } from "./conversation-options.ts";
 import { wholeFromOne } from "./numbers.ts";
+import { openState, resumeAsked, type ForkOrigin } from "./opening.ts";
 import { none } from "./policy.ts";
 import { postOutcome, type GatewayAnswer } from "./rollout-api.ts";
 import {
@@ -30,20 +30,10 @@ import {
   type CallNote,
   type RejectedAnswer,
 } from "./rollout-record.ts";
-import { sameMessage } from "./view.ts";
 
-/** Where a fork comes from. */
-interface Origin {
+/** Where a fork comes from, beside what its state begins with. */
+interface Origin extends ForkOrigin {
   readonly root: Conversation;
-  readonly from: Conversation;
-  readonly label: string;
-  readonly fork: ForkOptions;
-}
-
-interface HistoryAt {
-  readonly head: readonly ChatMessage[];
-  readonly before: readonly ChatMessage[];
-  readonly path: readonly string[];
 }
 
 const origins = new WeakMap<ConversationOptions, Origin>();
@@ -95,8 +85,8 @@ export class Conversation {
       gateway: gatewayOf(options),
       record: this.#record,
     };
-    this.#state = this.#openState(origin);
-    this.#asked = this.#resumeAsked();
+    this.#state = openState(this.#record, options, origin ?? null);
+    this.#asked = resumeAsked(this.#state);
     this.#root.#family.push(this);
   }
 
@@ -264,7 +254,13 @@ export class Conversation {
     const { system: _system, task: _task, messages: _messages, policy: _policy, ...shared } = this.#options;
     const { after: _after, ...own } = options;
     const whole: ConversationOptions = { ...shared, ...own };
-    origins.set(whole, { root: this.#root, from: this, label, fork: options });
+    origins.set(whole, {
+      root: this.#root,
+      from: this.#state,
+      forkOf: this.#asker.agent,
+      label,
+      fork: options,
+    });
     return new Conversation(whole);
   }
 
@@ -384,59 +380,6 @@ export class Conversation {
     return answer.responseId;
   }
 
-  #openState(origin: Origin | undefined): AgentState {
-    const agent = origin?.label ?? "";
-    const known = this.#record.state(agent);
-    const head = origin === undefined ? firstMessages(this.#options) : forkHead(origin);
-    if (known === undefined) {
-      const isFresh = head !== null;
-      const after = isFresh ? null : (origin as Origin).from.#historyAt((origin as Origin).fork.after);
-      this.#record.add({
-        type: "conversation",
-        agent,
-        rolloutId: this.rolloutId,
-        forkOf: origin === undefined ? null : (origin.from.agent ?? ""),
-        head: head ?? after?.head ?? [],
-        before: after?.before ?? [],
-        path: after?.path ?? [],
-      });
-    } else if (head !== null && !sameMessages(head, known.head)) {
-      throw new AgentError(
-        "invalid_journal",
-        `the journal's conversation ${agent === "" ? "" : `"${agent}" `}began with other messages than this one`,
-      );
-    }
-    return this.#record.state(agent) as AgentState;
-  }
-
-  #historyAt(after: Answer | undefined): HistoryAt {
-    const { head, start, path, inherited, history } = this.#state;
-    const ids = path.map(({ answer }) => answer.responseId);
-    if (after === undefined) return { head, before: history.slice(head.length), path: ids };
-    const end = ids.indexOf(after.responseId) + 1;
-    if (end === 0 || end < inherited) {
-      throw new AgentError(
-        "foreign_answer",
-        `answer ${after.responseId} is no accepted answer of this conversation`,
-      );
-    }
-    const own = path.slice(inherited, end).flatMap(({ observation, said }) => [...observation, said]);
-    return { head, before: [...start.slice(head.length), ...own], path: ids.slice(0, end) };
-  }
-
-  /** After a resume an action that was answered and rejected is asked again from its view. */
-  #resumeAsked(): Asked | null {
-    const { path, rejected, undecided } = this.#state;
-    const last = undecided.at(-1)?.answer ?? rejected.at(-1)?.answer;
-    const answered = last === undefined ? undefined : this.#record.answered(last.responseId);
-    if (answered === undefined) return null;
-    const ids = this.#record.calls.map(({ responseId }) => responseId);
-    const accepted = path.at(-1)?.answer.responseId;
-    const isOpen = accepted === undefined || ids.indexOf(accepted) < ids.indexOf(answered.answer.responseId);
-    const { view, observation, goesOn } = answered;
-    return isOpen ? { view, observation, goesOn, trainWith: [], sent: 1 } : null;
-  }
-
   #checkOpen(verb: string): void {
     this.#checkNotFinished(verb);
     if (this.#state.discarded)
@@ -474,20 +417,6 @@ export class Conversation {
       throw new AgentError("answer_undecided", `cannot finish: the fork "${label}" has an undecided answer`);
     }
   }
-}
-
-/** Null: the fork goes on from the history where it is forked. */
-function forkHead({ fork }: Origin): readonly ChatMessage[] | null {
-  const { system, task, messages } = fork;
-  if (system === undefined && task === undefined && messages === undefined) return null;
-  return Object.freeze(firstMessages(fork));
-}
-
-function sameMessages(one: readonly ChatMessage[], other: readonly ChatMessage[]): boolean {
-  return (
-    one.length === other.length &&
-    one.every((message, index) => sameMessage(message, other[index] as ChatMessage))
-  );
 }
 
 function inFlight(verb: string): AgentError {

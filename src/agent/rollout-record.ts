@@ -52,7 +52,8 @@ export interface AgentState {
   /** Actions that were answered and wait for the agent's word: more than one among siblings. */
   undecided: Answered[];
   rejections: number;
-  asked: boolean;
+  /** The rejected answer in whose place another is to be asked. */
+  again: Answered | null;
   discarded: boolean;
 }
 
@@ -183,7 +184,7 @@ export class RolloutRecord {
       rejected: [],
       undecided: [],
       rejections: 0,
-      asked: false,
+      again: null,
       discarded: false,
     });
   }
@@ -196,7 +197,6 @@ export class RolloutRecord {
     this.#notes.push({ responseId: answer.responseId, agent: agent || null, purpose, parent, root });
     if (purpose === "policy") return;
     state.undecided.push(answered);
-    state.asked = true;
   }
 
   #accept(state: AgentState, { responseId, reward }: EntryOf<"accepted">): void {
@@ -209,6 +209,7 @@ export class RolloutRecord {
     state.history.push(...answered.observation, answered.said);
     state.undecided = state.undecided.filter((one) => one !== answered);
     state.rejections = 0;
+    state.again = null;
   }
 
   #reject(state: AgentState, { responseId, reason, counts }: EntryOf<"rejected">): void {
@@ -216,7 +217,9 @@ export class RolloutRecord {
     this.#verdicts.set(responseId, "rejected");
     state.rejected.push(Object.freeze({ answer: answered.answer, reason }));
     state.undecided = state.undecided.filter((one) => one !== answered);
-    if (counts) state.rejections += 1;
+    if (!counts) return;
+    state.rejections += 1;
+    state.again = answered;
   }
 
   #goBack(state: AgentState, { to, keep, reason }: EntryOf<"went_back">): void {
@@ -228,6 +231,7 @@ export class RolloutRecord {
       state.history.push(...observation, said);
     }
     state.rejections = 0;
+    state.again = null;
     if (keep) return;
     for (const { answer } of left) {
       this.#drop(answer.responseId);
