@@ -316,7 +316,8 @@ class Actors {
     let claim = await refusedOr(ledger.claim(request));
     // Nothing was heard: the same claim is asked for again.
     if (claim === null && chance.in(0.5)) claim = await refusedOr(this.#gateway().ledger.claim(request));
-    if (claim === null || claim.claimId !== request.claimId) {
+    // One that was asked for twice may be over when it is heard of.
+    if (claim?.state !== "held") {
       if (idle < 14) schedule.in(1500, () => this.#claim(consumer, idle + 1));
       return;
     }
@@ -341,9 +342,8 @@ class Actors {
   async #acknowledge(consumer: string, claim: Claim): Promise<void> {
     const { chance, schedule, read, acknowledged } = this.#life;
     if (read.has(claim.claimId)) {
-      const { ledger } = this.#gateway();
-      const told = await refusedOr(ledger.acknowledge(claim.claimId, Date.now()));
-      if (told !== null) acknowledged.add(claim.claimId);
+      const told = await this.#tellAcknowledged(claim);
+      if (told) acknowledged.add(claim.claimId);
       else if (chance.in(0.7)) return schedule.in(100, () => this.#acknowledge(consumer, claim));
       if (chance.in(0.2)) schedule.in(chance.below(3000), () => this.#acknowledgeLate(claim));
     }
@@ -351,7 +351,18 @@ class Actors {
   }
 
   async #acknowledgeLate(claim: Claim): Promise<void> {
-    await refusedOr(this.#gateway().ledger.acknowledge(claim.claimId, Date.now()));
+    await this.#tellAcknowledged(claim);
+  }
+
+  async #tellAcknowledged({ claimId }: Claim): Promise<boolean> {
+    const { ledger } = this.#gateway();
+    const now = Date.now();
+    const before = await this.#life.ledger.claimOf(claimId, now);
+    const told = await refusedOr(ledger.acknowledge(claimId, now));
+    if (told !== null && before?.state === "expired") {
+      throw new Error(`a promise does not hold: ${claimId} was acknowledged after its lease`);
+    }
+    return told !== null;
   }
 }
 

@@ -1,7 +1,7 @@
 // The promises of the ledger and of publishing, as they can be seen from outside: what agents and consumers were told is
 // compared with what the ledger has. Parents are looked for here by comparing tokens, the slow way that can't be wrong.
 import { isDeepStrictEqual } from "node:util";
-import type { Ledger, Rollout } from "../../src/ledger/ledger.ts";
+import type { Claim, Ledger, Rollout } from "../../src/ledger/ledger.ts";
 import type { Call, RolloutId } from "../../src/lineage/call.ts";
 import { callsOf, type Life } from "./life.ts";
 
@@ -77,9 +77,16 @@ export class Promises {
   async #leases({ ledger, schedule, claims, acknowledged, read }: Life): Promise<void> {
     const holders = new Map<string, string>();
     const published = new Map<string, string>();
+    const last = new Map<string, Claim>();
     for (const { claimId } of claims) {
       const claim = await ledger.claimOf(claimId, schedule.now);
       if (claim === null) throw new Error(`claim ${claimId} is gone`);
+      const before = last.get(claim.groupId);
+      last.set(claim.groupId, claim);
+      hold(
+        before === undefined || before.state === "acknowledged" || before.expiresAt <= claim.claimedAt,
+        () => `${claim.groupId} was given to ${claimId} while ${before?.claimId} had its lease`,
+      );
       if (claim.state === "held") {
         const other = holders.get(claim.groupId);
         hold(other === undefined, () => `${claim.groupId} is held by ${other} and ${claimId}`);

@@ -1,5 +1,5 @@
 // Simulated lives from seeds, over the naive ledger and over the embedded one. COPPICE_SIMULATION_SEEDS says how many, and
-// COPPICE_SIMULATION_FIRST where to begin: 10,000 take about a minute. A seed that failed once is named below for good.
+// COPPICE_SIMULATION_FIRST where to begin: 10,000 take about a minute. A seed that failed once is named below.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -90,6 +90,11 @@ describe("a simulated life keeps every promise", () => {
   test(`over the embedded ledger, ${SQLITE_SEEDS} seeds from ${FIRST} on`, async () => {
     for (let seed = FIRST; seed < FIRST + SQLITE_SEEDS; seed += 1) await play(seed, embedded);
   }, 600_000);
+
+  test("with two claims at once of a group that is past its deadline (seed 99 gave it to both)", async () => {
+    await play(99, naive);
+    await play(99, embedded);
+  });
 
   test("and a seed plays the same life again", async () => {
     const told = async (): Promise<unknown> => {

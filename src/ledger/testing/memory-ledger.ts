@@ -276,9 +276,7 @@ export class MemoryLedger implements Ledger {
       if (this.#isHeld(groupId, claimedAt)) continue;
       const told = members.map((member) => member.told);
       if (!isClaimable(told, claimedAt)) continue;
-      for (const one of told) {
-        if (isOverdue(one, claimedAt)) await this.seal(noOutcome(one.rolloutId), claimedAt);
-      }
+      // Before anything is waited for: another claim may be asked for meanwhile.
       this.#claims.push({
         claimId,
         groupId,
@@ -291,6 +289,9 @@ export class MemoryLedger implements Ledger {
           .filter(({ state }) => state !== "swept")
           .map(({ rolloutId, attempt }) => ({ rolloutId, attempt })),
       });
+      for (const one of told) {
+        if (isOverdue(one, claimedAt)) await this.seal(noOutcome(one.rolloutId), claimedAt);
+      }
       return this.claimOf(claimId, claimedAt);
     }
     return null;
