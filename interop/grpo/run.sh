@@ -11,7 +11,7 @@
 # DIST                   a build of Coppice; without it dist/, built anew where src/ is newer
 # GRPO_THREADS           of the trainer and of the engine; without it 1
 #
-# Costs, measured on 2 cores beside other work: torch as in interop/run.sh (90 s, 5.6 GB), 11 s for the engine, then 4 to 5
+# Costs, measured on 2 cores beside other work: torch as in interop/run.sh (90 s, 5.6 GB), 11 s for the engine, then 3 to 5
 # minutes; 1.1 GB of temporary files, 6 GB of memory. Needs no GPU.
 set -euo pipefail
 
