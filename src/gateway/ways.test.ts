@@ -9,6 +9,7 @@ import type { Call } from "../lineage/call.ts";
 import { startGateway } from "./server.ts";
 import {
   errorOf,
+  eventually,
   framesOf,
   messageOfAnswer,
   startUnderTest,
@@ -413,6 +414,22 @@ describe("a step that fails", () => {
       expect((await under.calls("r1"))[0]).toMatchObject({ status: "failed", way: "token-in" });
     },
   );
+
+  test("generate, with silence: the call's deadline ends it with a 504, and the engine sees the close", async () => {
+    let fails = false;
+    const script = ({ path }: StandInRequest): Fault | null =>
+      fails && path === STEPS.generate ? { kind: "hang" } : null;
+    const under = await startUnderTest({
+      standIn: { script },
+      gateway: { way: "token-in", callDeadlineMs: 500 },
+    });
+    fails = true;
+    const answered = await under.chat("r1", "t1");
+    expect(answered.status).toBe(504);
+    expect((await under.calls("r1"))[0]).toMatchObject({ status: "failed", way: "token-in" });
+    const asked = under.standIn.requests.findLast(({ path }) => path === STEPS.generate);
+    await eventually("the engine sees the close", () => asked?.clientGoneAt !== null);
+  });
 
   test("generate, refused as closed: the agent gets a text-way answer", async () => {
     const under = await failing("generate", { kind: "status", status: 403, message: "Forbidden" });
