@@ -98,6 +98,27 @@ describe("indexes of rollouts", () => {
     expect(watched.reads()).toBe(0);
   });
 
+  test("hold no tokens and no messages of calls that are on disk: memory does not grow with prompts", async () => {
+    const ledger = await openSqliteLedger(":memory:");
+    const indexes = new RolloutIndexes(ledger);
+    const gateway = gatewayOn(ledger, indexes);
+    const rollout = rolloutId("r");
+    const { admittedOrder } = await gateway.admit(rollout, "a");
+    await gateway.settle(rollout, "a", admittedOrder, [1, 2]);
+    const index = await indexes.before(rollout, 1, 100);
+    const { found } = index.place(captured(rollout, "b", 100, [1, 2, 1000 + admittedOrder, 7]));
+    expect(found?.parent?.callId).toBe("a");
+    for (const payload of [
+      "carriedTokenIds",
+      "generatedTokenIds",
+      "generatedLogprobs",
+      "messages",
+      "answer",
+    ]) {
+      expect(found?.parent).not.toHaveProperty(payload);
+    }
+  });
+
   test("read what another gateway did since, once, and only that", async () => {
     const memory = await openSqliteLedger(":memory:");
     const watched = counting(memory);

@@ -2,7 +2,7 @@
 // own settles and topped up from the ledger where another gateway (or an earlier process) did some. The ledger counts
 // admissions and settles of an attempt without gaps, so a gap in what was told here is the sign that something is
 // missing. Held for the rollouts called last, bounded by the number of calls; what is dropped is loaded again.
-import type { CallId, CallSummary, RolloutId } from "../lineage/call.ts";
+import { summaryOf, type Call, type CallId, type CallSummary, type RolloutId } from "../lineage/call.ts";
 import { RolloutIndex } from "../lineage/record-call.ts";
 import type { Admitted, Ledger } from "../ledger/ledger.ts";
 
@@ -58,10 +58,10 @@ export class RolloutIndexes {
   }
 
   /** A call that this gateway settled. */
-  noteSettled(call: CallSummary): void {
+  noteSettled(call: Call): void {
     const state = this.#byRollout.get(call.rolloutId);
     if (state?.attempt !== call.attempt) return;
-    this.#add(state, call);
+    this.#add(state, summaryOf(call));
     if (call.settledOrder !== null) noteOrder(state, call.settledOrder);
   }
 

@@ -1,6 +1,6 @@
 // The verbs of `Ledger` on PostgreSQL but for the two hot ones (postgres-batch.ts), each within a transaction of its own.
 // The rules are those of sqlite-verbs.ts: every verb locks its attempts, checks, and then writes.
-import type { Call, CallId, CallSummary } from "../lineage/call.ts";
+import { summaryOf, type Call, type CallId, type CallSummary } from "../lineage/call.ts";
 import { canonicalJson } from "../lineage/message.ts";
 import { digestCall, type PendingCall } from "../lineage/record-digest.ts";
 import type { Outcome } from "../selection/outcome.ts";
@@ -183,7 +183,7 @@ export async function readSummaries(
   ]);
   const unsettled = inFlight
     .filter((row) => !row.late && row.admitted_order > since.sinceOrder)
-    .map((row) => withoutPayload(asRead(pendingOf(row, attempt))));
+    .map((row) => summaryOf(asRead(pendingOf(row, attempt))));
   return [...settled, ...unsettled]
     .sort((one, other) => lastOrder(one) - lastOrder(other))
     .slice(0, since.most ?? undefined);
@@ -254,10 +254,4 @@ function asRead(pending: PendingCall): Call {
 
 function lastOrder(call: CallSummary): number {
   return call.settledOrder ?? call.admittedOrder;
-}
-
-function withoutPayload(call: Call): CallSummary {
-  const { carriedTokenIds: _c, generatedTokenIds: _g, generatedLogprobs: _l, ...rest } = call;
-  const { messages: _m, answer: _a, digest: _d, ...summary } = rest;
-  return summary;
 }

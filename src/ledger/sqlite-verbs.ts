@@ -2,7 +2,7 @@
 // (sqlite-engine.ts). Each verb checks before it writes. Nothing is remembered between verbs: after a rollback the
 // tables alone say what is true.
 import type Database from "better-sqlite3";
-import type { Call, CallId, CallSummary } from "../lineage/call.ts";
+import { summaryOf, type Call, type CallId, type CallSummary } from "../lineage/call.ts";
 import type { PendingCall } from "../lineage/record-digest.ts";
 import { canonicalJson } from "../lineage/message.ts";
 import { settleCall } from "../lineage/record-digest.ts";
@@ -151,7 +151,7 @@ export class SqliteVerbs implements ImmediateVerbs {
     if (attempt === undefined) return [];
     const unsettled = this.#unsettled(attempt, false)
       .filter((call) => lastOrder(call) > sinceOrder)
-      .map(withoutPayload);
+      .map(summaryOf);
     return [...this.#calls.summaries(attempt, sinceOrder, most), ...unsettled]
       .sort((one, other) => lastOrder(one) - lastOrder(other))
       .slice(0, most);
@@ -290,10 +290,4 @@ function asUnknown(call: PendingCall, detail: string): PendingCall {
 
 function lastOrder(call: CallSummary): number {
   return call.settledOrder ?? call.admittedOrder;
-}
-
-function withoutPayload(call: Call): CallSummary {
-  const { carriedTokenIds: _c, generatedTokenIds: _g, generatedLogprobs: _l, ...rest } = call;
-  const { messages: _m, answer: _a, digest: _d, ...summary } = rest;
-  return summary;
 }

@@ -152,6 +152,13 @@ export interface Call extends CallSummary {
   readonly digest: string;
 }
 
+/** A call without its tokens and messages: small enough to hold for every call of an open rollout. */
+export function summaryOf(call: Call): CallSummary {
+  const { carriedTokenIds: _c, generatedTokenIds: _g, generatedLogprobs: _l, ...rest } = call;
+  const { messages: _m, answer: _a, digest: _d, ...summary } = rest;
+  return summary;
+}
+
 /** True for calls that stand in the forest: their prompt and what was generated are known. */
 export function standsInForest(call: CallSummary): boolean {
   return (call.status === "committed" || call.status === "aborted") && call.address !== null;

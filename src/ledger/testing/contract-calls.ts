@@ -1,7 +1,7 @@
 // Part of the ledger contract: admitting, settling, reading, and what the next process finds.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { callId, type Call } from "../../lineage/call.ts";
+import { callId, summaryOf, type Call } from "../../lineage/call.ts";
 import { digestCall } from "../../lineage/record-digest.ts";
 import type { Admitted } from "../ledger.ts";
 import { admitOne, expectDigests, expectRefusal, type Subject } from "./contract-subject.ts";
@@ -124,7 +124,7 @@ export function describeCalls(subject: Subject): void {
       const all = await ledger.calls(key());
       expect(all.map((call) => call.callId)).toEqual(Array.from({ length: next }, (_, index) => `c${index}`));
       expectDigests(all);
-      expect(await ledger.summaries(key(), 0)).toEqual(all.map(withoutPayload));
+      expect(await ledger.summaries(key(), 0)).toEqual(all.map(summaryOf));
     });
 
     test("what is not a field of a call is not kept, so that the digest can be made again", async () => {
@@ -293,10 +293,4 @@ export function describeCalls(subject: Subject): void {
       expectDigests(late);
     });
   });
-}
-
-function withoutPayload(call: Call): Partial<Call> {
-  const { carriedTokenIds: _c, generatedTokenIds: _g, generatedLogprobs: _l, ...rest } = call;
-  const { messages: _m, answer: _a, digest: _d, ...summary } = rest;
-  return summary;
 }
