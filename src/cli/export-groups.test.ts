@@ -14,7 +14,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-/** Groups `a` and `b` are complete, `c` waits for its second rollout. */
+/** Groups `a` and `b` are complete; `c` waits for its second rollout, nobody told the size of `d`, `e` has no reward. */
 async function ledgerOfThreeGroups(): Promise<string> {
   const path = join(folder, "run.db");
   const ledger = await openSqliteLedger(path);
@@ -22,6 +22,8 @@ async function ledgerOfThreeGroups(): Promise<string> {
     ["a", 1],
     ["b", 1],
     ["c", 2],
+    ["d", null],
+    ["e", 1],
   ] as const) {
     const id = rolloutId(`of-${group}`);
     const told = { rolloutId: id, attempt: null, groupId: group, groupSize: size, generationIndex: 0 };
@@ -34,7 +36,7 @@ async function ledgerOfThreeGroups(): Promise<string> {
       rolloutId: id,
       groupId: group,
       generationIndex: 0,
-      reward: 1,
+      reward: group === "e" ? null : 1,
       failed: null,
       infer: false,
     };

@@ -1,6 +1,6 @@
 // `coppice export --out-dir`: one file a group, for exports that are long or go on while rollouts do. A file is complete or
-// absent and a complete group's rows never change, so a group whose file is there is done: running it again goes on
-// where it stopped, and picks up the groups that were completed since.
+// absent and only groups whose rows can't change any more are written, so a group whose file is there is done: running it
+// again goes on where it stopped, and picks up the groups that were completed since.
 import { access, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { isGroupComplete, placeOf, rowsOfGroup } from "../gateway/group-rows.ts";
@@ -24,7 +24,7 @@ export async function exportGroups(
   try {
     for await (const rollouts of groupsOf(ledger, choiceOf(options), onProgress)) {
       const path = join(folder, fileNameOf(rollouts, options));
-      if (!isGroupComplete(rollouts)) tally.open += 1;
+      if (!isFinal(rollouts)) tally.open += 1;
       else if (await isThere(path)) tally.there += 1;
       else {
         const built = await rowsOfGroup(ledger, rollouts, parseGroupOptions(options));
@@ -36,8 +36,17 @@ export async function exportGroups(
     await ledger.close();
   }
   process.stderr.write(
-    `${tally.written} groups written to ${folder}, ${tally.there} were there, ${tally.open} are not complete\n`,
+    `${tally.written} groups written to ${folder}, ${tally.there} were there, ${tally.open} may still change\n`,
   );
+}
+
+/** A group without a told size may get more rollouts, and one without a reward a reward: either would change advantages. */
+function isFinal(rollouts: readonly Rollout[]): boolean {
+  const bounded = rollouts.some(({ groupId, groupSize }) => groupId === null || groupSize !== null);
+  const rewarded = rollouts.every(
+    ({ outcome }) => outcome === null || outcome.failed !== null || outcome.reward !== null,
+  );
+  return bounded && rewarded && isGroupComplete(rollouts);
 }
 
 function checkUsage(options: ExportOptions): void {

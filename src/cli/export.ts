@@ -11,7 +11,7 @@ import { choiceOf, chosenRollouts, ledgerRollouts } from "./ledger-rows.ts";
 import { ledgerOption, openForReading } from "./open-ledger.ts";
 import { startProgress } from "./progress.ts";
 import { readTraceFile } from "./trace-file.ts";
-import { exactlyOne, UsageError } from "./usage.ts";
+import { checkTraceIsWhole, ledgerUnlessTrace, UsageError } from "./usage.ts";
 import { writeLines } from "./write-lines.ts";
 
 export function exportCommand(): Command {
@@ -41,13 +41,9 @@ export function exportCommand(): Command {
     .action(exportSource);
 }
 
-async function exportSource(options: ExportOptions): Promise<void> {
-  // A trace that was asked for wins over a ledger that only the environment names.
-  const source = options.trace === undefined ? options : { trace: options.trace };
-  exactlyOne({ trace: source.trace, ledger: options.trace === undefined ? options.ledger : undefined }, [
-    "trace",
-    "ledger",
-  ]);
+async function exportSource(options: ExportOptions, command: Command): Promise<void> {
+  ledgerUnlessTrace(options, command);
+  checkTraceIsWhole(options);
   const progress = startProgress();
   const update = (text: string): void => progress.update(text);
   try {

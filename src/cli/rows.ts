@@ -5,7 +5,7 @@ import { buildTraceRows, readTrace } from "../export/trace.ts";
 import { ADVANTAGES, parseGroupOptions, WEIGHTS } from "../rows/group.ts";
 import { startProgress } from "./progress.ts";
 import { readTraceFile } from "./trace-file.ts";
-import { exactlyOne, UsageError } from "./usage.ts";
+import { checkTraceIsWhole, ledgerUnlessTrace } from "./usage.ts";
 import { choiceOf, ledgerRows } from "./ledger-rows.ts";
 import { writeLines } from "./write-lines.ts";
 
@@ -38,15 +38,8 @@ export function rowsCommand(): Command {
 }
 
 async function writeRows(options: RowsOptions, command: Command): Promise<void> {
-  // A trace that was asked for wins over a ledger that only the environment names.
-  const named = command.getOptionValueSource("ledger") === "env" && options.trace !== undefined;
-  const ledger = named ? undefined : options.ledger;
-  exactlyOne({ trace: options.trace, ledger }, ["trace", "ledger"]);
-  for (const option of ["group", "rollout"] as const) {
-    if (options.trace !== undefined && options[option] !== undefined) {
-      throw new UsageError(`--${option} chooses from a ledger; a trace is made into rows whole`);
-    }
-  }
+  const ledger = ledgerUnlessTrace(options, command);
+  checkTraceIsWhole(options);
   const group = parseGroupOptions(options);
   const progress = startProgress();
   try {
