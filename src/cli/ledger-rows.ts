@@ -1,6 +1,6 @@
 // Rows of a ledger, group by group: memory for one group, whatever the ledger holds.
 import { rowLines } from "../export/json-lines.ts";
-import { placeOf, rowsOfGroup } from "../gateway/group-rows.ts";
+import { ownerOf, placeOf, rowsOfGroup } from "../gateway/group-rows.ts";
 import type { Ledger, Rollout } from "../ledger/ledger.ts";
 import { rolloutId } from "../lineage/call.ts";
 import { CoppiceError } from "../errors.ts";
@@ -61,10 +61,6 @@ export async function* ledgerRollouts(
   } finally {
     await ledger.close();
   }
-}
-
-function ownerOf(rollout: RolloutRows): string | undefined {
-  return rollout.kind === "failure" ? rollout.failure.rolloutId : rollout.rows[0]?.rolloutId;
 }
 
 /** Whole groups, also where one rollout is asked for: its advantage needs the others. */

@@ -118,7 +118,8 @@ export async function rowsOfOneRollout(
   return built.filter((rows) => ownerOf(rows) === rollout.rolloutId);
 }
 
-function ownerOf(rows: RolloutRows): string | undefined {
+/** The rollout that rows or a failure belong to. */
+export function ownerOf(rows: RolloutRows): string | undefined {
   return rows.kind === "failure" ? rows.failure.rolloutId : rows.rows[0]?.rolloutId;
 }
 
